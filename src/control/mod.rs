@@ -64,7 +64,7 @@ pub use profile::{
 };
 pub use profile_error::ProfileError;
 pub use reconfigure::can_become;
-pub use safety::tolerates_state;
+pub use safety::{stated_tolerations, tolerate_state};
 pub use scan::{
     Created, DeadEntries, OwnClaim, PackedScaleDown, PausesFrom, Reads, RowIds, RowView, ScaleDown, ScanOptions,
     Unplaced, Writes,

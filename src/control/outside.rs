@@ -12,7 +12,6 @@ use crate::core::Core;
 use crate::core::store::{ReplicaIndex, Wait};
 use crate::pass_options::{PassOptions, Passes, Trigger};
 use crate::profile::{FlowOptions, Profile, Program, Unsafe};
-use crate::safety;
 use dryrack_event::{Event, Histogram, Outcome, Outside, Phase, Reason, Refusal, Safety};
 use dryrack_fleet::{Fleet, NodeClaim, NodeState, Placement, offer_of};
 use dryrack_ids::{AttemptId, NodeId};
@@ -133,7 +132,7 @@ pub(crate) fn refused(core: &Core, index: ReplicaIndex, placement: &Placement, p
     if placement.claims().iter().any(|claim| is_on_its_way(fleet, claim.node)) {
         return Some(Reason::PlaceNotReady);
     }
-    let broken = safety::broken_by(fleet, core.demand_of(index), placement).into_iter();
+    let broken = core.broken_by(index, core.demand_of(index), placement).into_iter();
     // An instance that is made for this placement is ready once it exists, so it does not count as not ready here.
     let mut broken = broken.filter(|(node, what)| *what != Safety::NotReady || !fleet.is_unmade(*node));
     let (_, what) = broken.next().filter(|_| program.when_unsafe == Unsafe::Refused)?;

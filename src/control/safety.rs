@@ -8,16 +8,22 @@ use dryrack_catalog::{Accelerator, CpuArch, Host, mismatch};
 use dryrack_event::Safety;
 use dryrack_fleet::{Fleet, GpuShape, GpuState, Node, NodeClaim, NodeShape, NodeState, NodeStatus, Placement};
 use dryrack_ids::NodeId;
-use dryrack_objects::{Effect, Taint};
+use dryrack_objects::{Effect, Taint, Toleration};
 use dryrack_units::{Bytes, GpuShare};
 use dryrack_workload::{Demand, DemandKind, Deployment, Gang, GpuDemand, GpuTake, JobSpec, Pick, TaskDemand, TaskSet};
 
-/// All safety rules that this placement would break. Each kind of rule appears at most once for each node.
-pub fn broken_by(fleet: &Fleet, demand: &Demand, placement: &Placement) -> Vec<(NodeId, Safety)> {
+/// All safety rules that this placement would break. Each kind of rule appears at most once for each node. `tolerates`
+/// says in which other states than ready a node may be.
+pub fn broken_by(
+    fleet: &Fleet,
+    demand: &Demand,
+    placement: &Placement,
+    tolerates: impl Fn(NodeState) -> bool,
+) -> Vec<(NodeId, Safety)> {
     let mut broken = Vec::new();
     for claim in placement.claims() {
         let node = claim.node;
-        if !is_ready(fleet, claim) {
+        if !is_ready(fleet, claim, &tolerates) {
             broken.push((node, Safety::NotReady));
         }
         if overcommits(fleet, claim) || overlaps(fleet, claim) || takes_restricted(fleet, claim) {
@@ -34,23 +40,29 @@ pub fn broken_by(fleet: &Fleet, demand: &Demand, placement: &Placement) -> Vec<(
     broken
 }
 
-/// Whether the pod of a job tolerates the taints that nodes in this state have. Kubernetes binds such a pod to them.
-pub fn tolerates_state(spec: &JobSpec, state: NodeState) -> bool {
+/// The tolerations that a job states for its pods.
+pub fn stated_tolerations(spec: &JobSpec) -> &[Toleration] {
+    spec.pod.as_ref().map_or(&[], |pod| &pod.spec.tolerations)
+}
+
+/// Whether a pod with these tolerations tolerates the taints that nodes in this state have. Kubernetes binds such a pod
+/// to them.
+pub fn tolerate_state<'t>(tolerations: impl IntoIterator<Item = &'t Toleration>, state: NodeState) -> bool {
     let (key, effects): (&str, &[Effect]) = match state {
         NodeState::NotReady => (Taint::NOT_READY, &[Effect::NoSchedule, Effect::NoExecute]),
         NodeState::Unreachable => (Taint::UNREACHABLE, &[Effect::NoSchedule, Effect::NoExecute]),
         NodeState::Maintenance => ("node.kubernetes.io/unschedulable", &[Effect::NoSchedule]),
         NodeState::Ready | NodeState::Joining | NodeState::Gone => return false,
     };
-    let Some(pod) = &spec.pod else { return false };
-    let tolerates = |effect: &Effect| {
+    let tolerations: Vec<&Toleration> = tolerations.into_iter().collect();
+    let are_tolerated = |effect: &Effect| {
         let taint = Taint { key: Arc::from(key), value: Arc::from(""), effect: *effect };
-        pod.spec.tolerations.iter().any(|toleration| toleration.tolerates(&taint))
+        tolerations.iter().any(|toleration| toleration.tolerates(&taint))
     };
-    effects.iter().all(tolerates)
+    effects.iter().all(are_tolerated)
 }
 
-fn is_ready(fleet: &Fleet, claim: &NodeClaim) -> bool {
+fn is_ready(fleet: &Fleet, claim: &NodeClaim, tolerates: &impl Fn(NodeState) -> bool) -> bool {
     let status = &fleet.node(claim.node).status;
     let gpu_ready = |index: u16| match status.gpus[usize::from(index)].state {
         GpuState::Ready | GpuState::Degraded => true,
@@ -60,7 +72,8 @@ fn is_ready(fleet: &Fleet, claim: &NodeClaim) -> bool {
     let is_made_for_it = status.state == NodeState::Joining
         && fleet.node(claim.node).shape.instance.as_ref().is_some_and(|instance| instance.offer.is_some())
         && status.blocks.is_empty();
-    (status.state == NodeState::Ready || is_made_for_it) && claim.gpus.iter().all(|gpu| gpu_ready(gpu.index))
+    let is_ready = status.state == NodeState::Ready || is_made_for_it || tolerates(status.state);
+    is_ready && claim.gpus.iter().all(|gpu| gpu_ready(gpu.index))
 }
 
 fn overcommits(fleet: &Fleet, claim: &NodeClaim) -> bool {

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::accounts::{Accounts, Standing};
-use dryrack_control::{Profile, UtilizationOptions, tolerates_state};
+use super::audited_flavors::Flavors;
+use dryrack_control::{Profile, UtilizationOptions, stated_tolerations, tolerate_state};
 use dryrack_event::{Declaration, Event, FleetFact, Input, Outcome, Phase, Sink};
 use dryrack_fleet::{
     GpuState, InstanceState, NodeClaim, NodeShape, NodeState, Placement, RESTRICTED_CORES_LABEL, offer_of,
@@ -22,6 +23,11 @@ pub struct Audit {
     historic: bool,
     /// Whether the flow is dstack's. There, separate tasks are nodes of a run, and each node has its own placement.
     has_runs: bool,
+    /// Whether the flow is that of Kubernetes. There, a pod may get a node whose taints it tolerates, though the node is
+    /// not ready.
+    is_kubernetes: bool,
+    /// What Kueue adds to the pods that it admits.
+    flavors: Flavors,
     /// Whether nodes of one run may share a host by using different blocks of it.
     shares_hosts: bool,
     nodes: Vec<(Arc<NodeShape>, NodeState)>,
@@ -79,6 +85,7 @@ impl Audit {
         Audit {
             historic: profile.historic,
             has_runs: profile.flow.polled().is_some(),
+            is_kubernetes: profile.flow.kubernetes().is_some(),
             utilization: Some(profile.policies.utilization),
             shares_hosts: profile.scheduler.offers.multinode_takes == MultinodeTakes::Blocks,
             ..Audit::default()
@@ -88,7 +95,8 @@ impl Audit {
     /// Switches to another profile. If the previous profile was historic, broken safety stays allowed, because the
     /// attempts that broke it may continue.
     fn follow(&mut self, profile: &Profile) {
-        let Audit { historic, utilization, shares_hosts, .. } = Audit::new(profile);
+        let Audit { historic, utilization, shares_hosts, is_kubernetes, .. } = Audit::new(profile);
+        self.is_kubernetes = is_kubernetes;
         (self.historic, self.utilization, self.shares_hosts) = (self.historic || historic, utilization, shares_hosts);
         let at_work = self.phases.iter().filter(|(_, (_, phase))| *phase == Phase::Running);
         let attempt = |((job, replica), (number, _)): (&(JobId, u32), &(u32, Phase))| AttemptId {
@@ -154,7 +162,8 @@ impl Audit {
         for claim in placement.claims() {
             let (shape, state) = &self.nodes[claim.node.index()];
             let is_made = *state == NodeState::Joining && offer_of(shape).is_some();
-            let is_tolerated = tolerates_state(&spec, *state);
+            let tolerations = stated_tolerations(&spec).iter().chain(self.flavors.tolerations(&spec));
+            let is_tolerated = self.is_kubernetes && tolerate_state(tolerations, *state);
             assert!(
                 *state == NodeState::Ready || is_made || is_tolerated || excused,
                 "{attempt} was placed on a node that is {state:?}"
@@ -357,6 +366,9 @@ impl Sink for Audit {
             let profile = serde_json::from_str(profile).expect("the control plane has read it");
             self.follow(&profile);
         }
+        if let Input::Fleet(FleetFact::KueueApplied { objects }) = input {
+            self.flavors.apply(objects);
+        }
         if let Input::Fleet(FleetFact::GpuReported { gpu, state }) = input {
             self.gpus.insert(*gpu, *state);
         }
@@ -432,7 +444,10 @@ impl Sink for Audit {
                 let holds = |attempt: &AttemptId| self.phases[&(attempt.job, attempt.replica)].1.holds_claim();
                 assert!(holds(attempt) && !holds(by), "{attempt} gives way to {by}");
             }
-            Event::Admitted { job, .. } | Event::NotAdmitted { job, .. } | Event::Evicted { job, .. } => {
+            Event::Admitted { job, pod_sets, .. } => {
+                self.flavors.admit(&self.jobs[job.index()].spec, pod_sets);
+            }
+            Event::NotAdmitted { job, .. } | Event::Evicted { job, .. } => {
                 assert!(self.jobs.len() > job.index(), "Kueue decides about a job that was submitted");
             }
             Event::CommitRefused { .. } | Event::DeadlineExpired { .. } => {}

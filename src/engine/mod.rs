@@ -10,6 +10,7 @@ mod accounts;
 mod answers;
 mod arrival_source;
 mod audit;
+mod audited_flavors;
 mod branch;
 mod checkpoints;
 mod cloud_models;

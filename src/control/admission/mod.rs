@@ -37,7 +37,7 @@ use dryrack_event::{Event, Histogram, Reason, Refusal};
 use dryrack_ids::JobId;
 use dryrack_kueue::objects::StopPolicy;
 use dryrack_kueue::{Kueue, Setup, WorkloadId};
-use dryrack_objects::Pod;
+use dryrack_objects::{Pod, Toleration};
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::QueuedPart;
 pub(crate) use workload::effect;
@@ -115,7 +115,13 @@ impl Admission {
         for (key, value) in &terms.node_selector {
             pod.spec.node_selector.insert(Arc::clone(key), Arc::clone(value));
         }
-        pod.spec.tolerations.extend(terms.tolerations.iter().map(workload::of_pod));
+        pod.spec.tolerations.extend(self.tolerations(index));
+    }
+
+    /// The tolerations that admission adds to the pod of a replica.
+    pub fn tolerations(&self, index: ReplicaIndex) -> Vec<Toleration> {
+        let terms = self.let_go.get(&index).map(|number| &self.terms[*number as usize]);
+        terms.iter().flat_map(|terms| &terms.tolerations).map(workload::of_pod).collect()
     }
 
     /// Whether an evicted workload still waits for its attempts since this time.

@@ -5,7 +5,7 @@ use super::Core;
 use super::store::ReplicaIndex;
 use crate::safety;
 use dryrack_event::{Event, Safety};
-use dryrack_fleet::{NodeClaim, Placement};
+use dryrack_fleet::{NodeClaim, NodeState, Placement};
 use dryrack_ids::{AttemptId, NodeId};
 use dryrack_policy::Holding;
 use dryrack_scheduler::offers::GangRule;
@@ -21,12 +21,7 @@ impl Core {
         let replica = &self.replicas[index as usize];
         let attempt = replica.attempt_id();
         let demand = part.unwrap_or(&self.demands[replica.demand as usize].demand);
-        let mut broken = safety::broken_by(&self.fleet, demand, &placement);
-        let spec = &self.jobs[attempt.job.index()].spec;
-        if self.profile.flow.kubernetes().is_some() {
-            let state = |node: NodeId| self.fleet.node(node).status.state;
-            broken.retain(|(node, what)| *what != Safety::NotReady || !safety::tolerates_state(spec, state(*node)));
-        }
+        let mut broken = self.broken_by(index, demand, &placement);
         if is_torn {
             broken.push((placement.claims()[0].node, Safety::GangTorn));
         }
@@ -43,6 +38,23 @@ impl Core {
         self.emit(Event::Placed { attempt, score, placement: placement.clone() });
         placement.claims().iter().for_each(|claim| self.instance_taken(claim.node));
         self.replicas[index as usize].placement = Some(placement);
+    }
+
+    /// The safety rules that a placement of a replica would break. Kubernetes binds a pod to a node whose taints it
+    /// tolerates, whether the node is ready or not.
+    pub(crate) fn broken_by(
+        &self,
+        index: ReplicaIndex,
+        demand: &Demand,
+        placement: &Placement,
+    ) -> Vec<(NodeId, Safety)> {
+        let spec = &self.jobs[self.replicas[index as usize].job.index()].spec;
+        let tolerates = |state: NodeState| {
+            let of_admission = self.admission.tolerations(index);
+            let tolerations = safety::stated_tolerations(spec).iter().chain(&of_admission);
+            self.profile.flow.kubernetes().is_some() && safety::tolerate_state(tolerations, state)
+        };
+        safety::broken_by(&self.fleet, demand, placement, tolerates)
     }
 
     /// Enters a placement into the ledger, and charges it to shares and quotas.
