@@ -308,7 +308,7 @@ impl Flow for Kubernetes {
     fn phase_changed(&mut self, core: &mut Core, index: ReplicaIndex, _before: (Phase, SimTime)) {
         let replica = &core.replicas[index as usize];
         match (replica.phase, self.pods.get(&index).map(|record| Arc::clone(&record.info))) {
-            (Phase::Running, Some(pod)) => self.budgets.count_as_healthy(&pod, &self.cluster),
+            (Phase::Running, Some(pod)) => self.budgets.count_as_healthy(index, &pod),
             (Phase::Stopping, pod) => {
                 pod.iter().for_each(|pod| self.budgets.no_longer_healthy(&pod.key));
                 self.begin_deletion(core, replica.attempt_id(), false);
