@@ -122,6 +122,9 @@ fn normalized(raw: &[Option<i64>]) -> Vec<i64> {
 
 /// The profile's own constraints, for pods that a service selects or that a controller owns.
 fn default_constraints(pod: &PodInfo, cluster: &Cluster, profile: &Profile) -> Vec<Spread> {
+    if profile.default_spread.is_empty() {
+        return Vec::new();
+    }
     let selector = cluster.owners.default_selector(pod);
     if selector.is_everything() {
         return Vec::new();
