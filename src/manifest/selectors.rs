@@ -14,10 +14,16 @@ use crate::typed::typed;
 /// The label by which a Deployment tells the pods of its ReplicaSets apart.
 pub const HASH: &str = "pod-template-hash";
 
+/// Whether a selector is stated. An empty one counts as absent: the API sets or refuses it.
+fn is_stated(selector: &&Value) -> bool {
+    !selector.is_null() && selector.as_object().is_none_or(|fields| !fields.is_empty())
+}
+
 /// The object with its selector. Without one, it selects the labels of its template.
 fn with_selector(object: &Object) -> Value {
     let spec = object.value.get("spec");
-    let stated = spec.and_then(|spec| spec.get("selector")).cloned();
+    let stated = spec.and_then(|spec| spec.get("selector"));
+    let stated = stated.filter(is_stated).cloned();
     let selector = stated.unwrap_or_else(|| {
         let labels = spec.and_then(|spec| spec.get("template")?.get("metadata")?.get("labels")).cloned();
         let labels = labels.unwrap_or_else(|| Value::Object(Map::new()));
