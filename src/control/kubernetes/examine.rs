@@ -101,7 +101,10 @@ impl Kubernetes {
     /// Makes the decision about a pod that waits, and changes nothing but caches.
     pub(super) fn examine_pod(&mut self, core: &Core, index: ReplicaIndex, pod: &Arc<PodInfo>) -> Examination {
         if self.is_of_other_scheduler(pod) {
-            return of_other_scheduler(core, pod);
+            return match &pod.pod.spec.node_name {
+                Some(name) => self.of_stated_node(core, pod, name),
+                None => of_other_scheduler(core, pod),
+            };
         }
         if let Err(refusal) = cycle::pre_enqueue(pod, &self.cluster) {
             return kept_out(core, &refusal);
@@ -114,6 +117,21 @@ impl Kubernetes {
         };
         let held = (Refusal::Unfit, histogram(&decided, self.cluster.nodes().len()));
         self.examination(core, &decided, taken.as_ref().ok_or(&held))
+    }
+
+    /// A pod of another scheduler waits for the node that it states. Its scheduler has no part in that.
+    fn of_stated_node(&self, core: &Core, pod: &PodInfo, name: &Arc<str>) -> Examination {
+        let because = self.stated_node(core, pod).err().unwrap_or(Reason::InsufficientGpus);
+        let finding = |id: NodeId| {
+            let is_stated = core.fleet.node(id).name == *name;
+            let reason = if is_stated { because } else { Reason::NodeNameMismatch };
+            NodeFinding::of(id, Verdict::Unfit(reason))
+        };
+        Examination {
+            decision: Decision::Refuse { refusal: Refusal::Unfit, reasons: Histogram::of(because, 1) },
+            nodes: (0..core.fleet.len()).map(|id| finding(NodeId::new(id))).collect(),
+            message: Some(Arc::from(format!("the pod states the node `{name}`, so no scheduler decides about it"))),
+        }
     }
 
     fn candidate_on(

@@ -16,37 +16,38 @@ use dryrack_kubernetes::cycle;
 /// The pods that are not in the queue yet.
 #[derive(Debug, Default)]
 pub(super) struct Gates {
-    all: BTreeSet<ReplicaIndex>,
+    /// Pods of the profile's own scheduler.
+    own: BTreeSet<ReplicaIndex>,
     /// Pods to ask the plugins about: they are new, or something has changed for them.
     to_ask: BTreeSet<ReplicaIndex>,
     /// Pods of other schedulers. They wait here, because nobody decides about them.
     elsewhere: BTreeSet<ReplicaIndex>,
-    /// Pods that state their node.
+    /// Pods of the profile's own scheduler that state their node.
     stated: BTreeSet<ReplicaIndex>,
+    /// Pods of other schedulers that state their node.
+    stated_elsewhere: BTreeSet<ReplicaIndex>,
     /// Pods that wait for others of their gang to exist.
     of_gang: BTreeMap<GroupKey, BTreeSet<ReplicaIndex>>,
 }
 
 impl Gates {
     pub fn len(&self) -> usize {
-        self.all.len()
+        self.own.len() + self.elsewhere.len()
     }
 
     /// Takes all pods in order, except those of other schedulers.
     pub fn take_all(&mut self) -> Vec<ReplicaIndex> {
         self.to_ask.clear();
         self.of_gang.clear();
-        let taken: Vec<ReplicaIndex> = self.all.difference(&self.elsewhere).copied().collect();
-        self.all.retain(|index| self.elsewhere.contains(index));
-        self.stated.retain(|index| self.elsewhere.contains(index));
-        taken
+        self.stated.clear();
+        std::mem::take(&mut self.own).into_iter().collect()
     }
 
     pub fn remove(&mut self, index: ReplicaIndex, pod: &PodInfo) {
-        self.all.remove(&index);
-        self.to_ask.remove(&index);
-        self.stated.remove(&index);
-        self.elsewhere.remove(&index);
+        for pods in [&mut self.own, &mut self.to_ask, &mut self.elsewhere, &mut self.stated, &mut self.stated_elsewhere]
+        {
+            pods.remove(&index);
+        }
         if let Some(key) = GroupKey::of(pod)
             && let Some(waiting) = self.of_gang.get_mut(&key)
         {
@@ -67,17 +68,19 @@ impl Kubernetes {
     /// Takes in a new pod. The gang of the pod may be complete now.
     pub(super) fn arrived(&mut self, core: &mut Core, index: ReplicaIndex) {
         let pod = Arc::clone(&self.pods[&index].info);
-        self.gates.all.insert(index);
+        let has_node = pod.pod.spec.node_name.is_some();
         if self.is_of_other_scheduler(&pod) {
             self.gates.elsewhere.insert(index);
-            if pod.pod.spec.node_name.is_none() {
-                core.hold(index, (Refusal::Unfit, Histogram::of(Reason::OtherScheduler, 1)));
+            match has_node {
+                true => drop(self.gates.stated_elsewhere.insert(index)),
+                false => core.hold(index, (Refusal::Unfit, Histogram::of(Reason::OtherScheduler, 1))),
             }
         } else {
+            self.gates.own.insert(index);
             self.gates.to_ask.insert(index);
-        }
-        if pod.pod.spec.node_name.is_some() {
-            self.gates.stated.insert(index);
+            if has_node {
+                self.gates.stated.insert(index);
+            }
         }
         if let Some(others) = GroupKey::of(&pod).and_then(|key| self.gates.of_gang.remove(&key)) {
             self.gates.to_ask.extend(others);
@@ -111,32 +114,46 @@ impl Kubernetes {
 
     /// Binds the pods that state their nodes.
     pub(super) fn bind_stated_pods(&mut self, core: &mut Core) {
-        let stated: Vec<ReplicaIndex> = self.gates.stated.iter().copied().collect();
+        let stated: BTreeSet<ReplicaIndex> = self.gates.stated.union(&self.gates.stated_elsewhere).copied().collect();
         for index in stated {
-            if self.bind_stated(core, index) {
-                let info = Arc::clone(&self.pods[&index].info);
-                self.gates.remove(index, &info);
+            let info = Arc::clone(&self.pods[&index].info);
+            match self.bind_stated(core, index) {
+                Ok(()) => self.gates.remove(index, &info),
+                // No attempt of the scheduler says why such a pod waits.
+                Err(reason) if self.gates.stated_elsewhere.contains(&index) => {
+                    core.hold(index, (Refusal::Unfit, Histogram::of(reason, 1)));
+                }
+                Err(_) => {}
             }
         }
     }
 
     /// Binds a pod that states its node, as the API does without the scheduler. If the node cannot take it, the pod
-    /// waits for that node in the queue.
-    fn bind_stated(&mut self, core: &mut Core, index: ReplicaIndex) -> bool {
+    /// waits for that node, in the queue if it is of the profile's own scheduler.
+    fn bind_stated(&mut self, core: &mut Core, index: ReplicaIndex) -> Result<(), Reason> {
         let record = &self.pods[&index];
         let (info, group) = (Arc::clone(&record.info), record.group);
-        let Some(node) = info.pod.spec.node_name.as_ref().and_then(|name| self.cluster.find(name)) else {
-            return false;
-        };
-        let id = self.ids[self.cluster.node(node).name()];
-        let is_ready = core.fleet.node(id).status.state == NodeState::Ready;
-        let left = &self.cluster.node(node);
+        let node = self.stated_node(core, &info)?;
+        match self.bind_to(core, (index, group), &info, Chosen { node, devices: None, total: 0, decision: None }) {
+            true => Ok(()),
+            // The ledger lacks only GPUs that are not free.
+            false => Err(Reason::InsufficientGpus),
+        }
+    }
+
+    /// The node that a pod states, if that node has room for it. Otherwise why not.
+    pub(super) fn stated_node(&self, core: &Core, info: &PodInfo) -> Result<usize, Reason> {
+        let named = info.pod.spec.node_name.as_ref().and_then(|name| self.cluster.find(name));
+        let node = named.ok_or(Reason::NodeGone)?;
+        let left = self.cluster.node(node);
         let has_room = |name: &Resource| {
             left.requested.get(name) + info.requests.exact.get(name) <= left.shape.allocatable.get(name)
         };
-        is_ready
-            && has_room(&Resource::Cpu)
-            && has_room(&Resource::Memory)
-            && self.bind_to(core, (index, group), &info, Chosen { node, devices: None, total: 0, decision: None })
+        match core.fleet.node(self.ids[left.name()]).status.state {
+            NodeState::Ready if !has_room(&Resource::Cpu) => Err(Reason::InsufficientCpu),
+            NodeState::Ready if !has_room(&Resource::Memory) => Err(Reason::InsufficientRam),
+            NodeState::Ready => Ok(node),
+            _ => Err(Reason::NodeNotReady),
+        }
     }
 }
