@@ -181,8 +181,17 @@ impl Kubernetes {
         let spec = &core.jobs[replica.job.index()].spec;
         let is_taken = |key: &Arc<str>| self.keys.contains(key);
         let mut pod = pods::pod_of_attempt(spec, replica.attempt_id(), &self.models, &core.fleet, is_taken)?;
+        self.name_scheduler(spec, &mut pod);
         core.admission.complete(index, &mut pod);
         Some(PodInfo::new(pod))
+    }
+
+    /// Names the scheduler of the profile in a pod that is made of a job without a manifest.
+    fn name_scheduler(&self, spec: &JobSpec, pod: &mut Pod) {
+        let name = &self.options.scheduler_name;
+        if !pods::has_manifest(spec) && pod.spec.scheduler() != name {
+            pod.spec.scheduler_name = Some(Arc::from(name.as_str()));
+        }
     }
 
     /// Ends everything that a pod on a node held.
@@ -338,11 +347,12 @@ impl Flow for Kubernetes {
 
     fn evaluate(&mut self, core: &mut Core, name: &Arc<str>, demand: &Demand) {
         let spec = JobSpec::of(Arc::clone(name), demand.clone());
-        let Some(pod) = pods::pod_of(&spec, format!("{name}-evaluated"), &self.models) else {
+        let Some(mut pod) = pods::pod_of(&spec, format!("{name}-evaluated"), &self.models) else {
             let reasons = Histogram::of(Reason::NotAPod, core.fleet.len().max(1) as u32);
             let event = Event::Evaluated { name: Arc::clone(name), refusal: Some(Refusal::Never), reasons };
             return core.emit(event);
         };
+        self.name_scheduler(&spec, &mut pod);
         self.follow_fleet(core);
         let pod = Arc::new(PodInfo::new(pod));
         let start = self.start(0);

@@ -102,7 +102,7 @@ pub fn pod_of(spec: &JobSpec, name: String, models: &BTreeMap<Arc<str>, &'static
         return None;
     }
     let mut pod = match &spec.pod {
-        Some(pod) if !pod.spec.containers.is_empty() => Pod::clone(pod),
+        Some(pod) if has_manifest(spec) => Pod::clone(pod),
         Some(_) | None => of_demand(&spec.demand, models)?,
     };
     // The pod of a job without a manifest states its gang, and how many pods of its application a node may have.
@@ -117,6 +117,11 @@ pub fn pod_of(spec: &JobSpec, name: String, models: &BTreeMap<Arc<str>, &'static
     pod.metadata.name = Arc::from(within.unwrap_or(&name));
     pod.spec.priority.get_or_insert(spec.priority);
     Some(pod)
+}
+
+/// Whether the job states its pod. A job without a manifest may state parts of one.
+pub fn has_manifest(spec: &JobSpec) -> bool {
+    spec.pod.as_ref().is_some_and(|pod| !pod.spec.containers.is_empty())
 }
 
 fn of_demand(demand: &Demand, models: &BTreeMap<Arc<str>, &'static str>) -> Option<Pod> {
