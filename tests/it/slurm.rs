@@ -345,8 +345,7 @@ fn holds(recording: &Recording, found: &Agreement, is_carried: bool) -> bool {
 /// The Debian 13 with a Slurm 24.11, if it is there.
 pub fn debian_13() -> Option<PathBuf> {
     let folder = PathBuf::from(std::env::var_os("DRYRACK_DEBIAN_13")?);
-    let is_mounted = folder.join("usr/sbin/slurmctld").exists() && folder.join("dev/null").exists();
-    is_mounted.then_some(folder)
+    folder.join("usr/sbin/slurmctld").exists().then_some(folder)
 }
 
 /// Records thirty jobs under each plugin. With sched/builtin, every job starts on its real node at its real tick. With
