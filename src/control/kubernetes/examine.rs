@@ -134,6 +134,14 @@ impl Kubernetes {
         }
     }
 
+    /// Keeps why a pod of another scheduler waits for the node that it states, if somebody wants it explained.
+    pub(super) fn keep_stated_wait(&mut self, core: &mut Core, index: ReplicaIndex, pod: &Arc<PodInfo>) {
+        if core.is_watched(index) {
+            let examination = self.examine_pod(core, index, pod);
+            keep(core, index, examination);
+        }
+    }
+
     fn candidate_on(
         &self,
         core: &Core,

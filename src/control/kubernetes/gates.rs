@@ -121,6 +121,7 @@ impl Kubernetes {
                 Ok(()) => self.gates.remove(index, &info),
                 // No attempt of the scheduler says why such a pod waits.
                 Err(reason) if self.gates.stated_elsewhere.contains(&index) => {
+                    self.keep_stated_wait(core, index, &info);
                     core.hold(index, (Refusal::Unfit, Histogram::of(reason, 1)));
                 }
                 Err(_) => {}
