@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Kubernetes;
 use super::hints::Event as Change;
 use super::mirror::seconds;
-use super::permit::Reserved;
+use super::permits::Reserved;
 use super::plugins::Plugins;
 use super::pods;
 use super::queue::{GroupId, Refusal};

@@ -1,17 +1,9 @@
-//! Pods on their way into the queue: plugins may keep them out, and a pod that states its node does not need the queue.
+//! The pods that are not in the queue yet.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use super::Kubernetes;
-use super::attempt::{self, Chosen};
-use super::hints::Event as Change;
-use crate::core::Core;
 use crate::core::store::ReplicaIndex;
-use dryrack_event::{Histogram, Reason, Refusal};
-use dryrack_fleet::NodeState;
-use dryrack_kubernetes::cluster::{GroupKey, PodInfo, Resource};
-use dryrack_kubernetes::cycle;
+use dryrack_kubernetes::cluster::{GroupKey, PodInfo};
 
 /// The pods that are not in the queue yet.
 #[derive(Debug, Default)]
@@ -35,6 +27,48 @@ impl Gates {
         self.own.len() + self.elsewhere.len()
     }
 
+    /// Adds a new pod of the profile's own scheduler.
+    pub fn add(&mut self, index: ReplicaIndex, states_node: bool) {
+        self.own.insert(index);
+        self.to_ask.insert(index);
+        if states_node {
+            self.stated.insert(index);
+        }
+    }
+
+    /// Adds a new pod of another scheduler.
+    pub fn add_elsewhere(&mut self, index: ReplicaIndex, states_node: bool) {
+        self.elsewhere.insert(index);
+        if states_node {
+            self.stated_elsewhere.insert(index);
+        }
+    }
+
+    /// The pods that state their nodes, in order.
+    pub fn stated(&self) -> BTreeSet<ReplicaIndex> {
+        self.stated.union(&self.stated_elsewhere).copied().collect()
+    }
+
+    /// Whether the pod is of another scheduler and states its node.
+    pub fn is_stated_elsewhere(&self, index: ReplicaIndex) -> bool {
+        self.stated_elsewhere.contains(&index)
+    }
+
+    /// Takes the pods to ask the plugins about.
+    pub fn take_to_ask(&mut self) -> BTreeSet<ReplicaIndex> {
+        std::mem::take(&mut self.to_ask)
+    }
+
+    /// Keeps a pod until others of its gang exist.
+    pub fn wait_for_gang(&mut self, gang: GroupKey, index: ReplicaIndex) {
+        self.of_gang.entry(gang).or_default().insert(index);
+    }
+
+    /// Asks the plugins again about the pods of a gang, because another pod of the gang exists.
+    pub fn gang_has_grown(&mut self, gang: &GroupKey) {
+        self.to_ask.extend(self.of_gang.remove(gang).into_iter().flatten());
+    }
+
     /// Takes all pods in order, except those of other schedulers.
     pub fn take_all(&mut self) -> Vec<ReplicaIndex> {
         self.to_ask.clear();
@@ -55,106 +89,6 @@ impl Gates {
             if waiting.is_empty() {
                 self.of_gang.remove(&key);
             }
-        }
-    }
-}
-
-impl Kubernetes {
-    /// Whether the pod names a scheduler that is not the profile's.
-    pub(super) fn is_of_other_scheduler(&self, pod: &PodInfo) -> bool {
-        pod.pod.spec.scheduler() != self.options.scheduler_name
-    }
-
-    /// Takes in a new pod. The gang of the pod may be complete now.
-    pub(super) fn arrived(&mut self, core: &mut Core, index: ReplicaIndex) {
-        let pod = Arc::clone(&self.pods[&index].info);
-        let has_node = pod.pod.spec.node_name.is_some();
-        if self.is_of_other_scheduler(&pod) {
-            self.gates.elsewhere.insert(index);
-            match has_node {
-                true => drop(self.gates.stated_elsewhere.insert(index)),
-                false => core.hold(index, (Refusal::Unfit, Histogram::of(Reason::OtherScheduler, 1))),
-            }
-        } else {
-            self.gates.own.insert(index);
-            self.gates.to_ask.insert(index);
-            if has_node {
-                self.gates.stated.insert(index);
-            }
-        }
-        if let Some(others) = GroupKey::of(&pod).and_then(|key| self.gates.of_gang.remove(&key)) {
-            self.gates.to_ask.extend(others);
-        }
-        if pod.pod.spec.workload_ref.is_some() {
-            self.happened(core, &Change::PodCreated(&pod));
-        }
-    }
-
-    /// Lets pods into the queue that no plugin keeps out any more.
-    pub(super) fn open_gates(&mut self, core: &mut Core) {
-        let nodes = self.cluster.nodes().len().max(1) as u32;
-        for index in std::mem::take(&mut self.gates.to_ask) {
-            let info = Arc::clone(&self.pods[&index].info);
-            match cycle::pre_enqueue(&info, &self.cluster) {
-                Ok(()) => {
-                    self.gates.remove(index, &info);
-                    self.queue.add(index, self.pods[&index].group, info.priority);
-                }
-                Err(refusal) => {
-                    if refusal.reasons.contains(&cycle::Reason::GangIncomplete)
-                        && let Some(key) = GroupKey::of(&info)
-                    {
-                        self.gates.of_gang.entry(key).or_default().insert(index);
-                    }
-                    core.hold(index, (Refusal::Unfit, attempt::gated(&refusal, nodes)));
-                }
-            }
-        }
-    }
-
-    /// Binds the pods that state their nodes.
-    pub(super) fn bind_stated_pods(&mut self, core: &mut Core) {
-        let stated: BTreeSet<ReplicaIndex> = self.gates.stated.union(&self.gates.stated_elsewhere).copied().collect();
-        for index in stated {
-            let info = Arc::clone(&self.pods[&index].info);
-            match self.bind_stated(core, index) {
-                Ok(()) => self.gates.remove(index, &info),
-                // No attempt of the scheduler says why such a pod waits.
-                Err(reason) if self.gates.stated_elsewhere.contains(&index) => {
-                    self.keep_stated_wait(core, index, &info);
-                    core.hold(index, (Refusal::Unfit, Histogram::of(reason, 1)));
-                }
-                Err(_) => {}
-            }
-        }
-    }
-
-    /// Binds a pod that states its node, as the API does without the scheduler. If the node cannot take it, the pod
-    /// waits for that node, in the queue if it is of the profile's own scheduler.
-    fn bind_stated(&mut self, core: &mut Core, index: ReplicaIndex) -> Result<(), Reason> {
-        let record = &self.pods[&index];
-        let (info, group) = (Arc::clone(&record.info), record.group);
-        let node = self.stated_node(core, &info)?;
-        match self.bind_to(core, (index, group), &info, Chosen { node, devices: None, total: 0, decision: None }) {
-            true => Ok(()),
-            // The ledger lacks only GPUs that are not free.
-            false => Err(Reason::InsufficientGpus),
-        }
-    }
-
-    /// The node that a pod states, if that node has room for it. Otherwise why not.
-    pub(super) fn stated_node(&self, core: &Core, info: &PodInfo) -> Result<usize, Reason> {
-        let named = info.pod.spec.node_name.as_ref().and_then(|name| self.cluster.find(name));
-        let node = named.ok_or(Reason::NodeGone)?;
-        let left = self.cluster.node(node);
-        let has_room = |name: &Resource| {
-            left.requested.get(name) + info.requests.exact.get(name) <= left.shape.allocatable.get(name)
-        };
-        match core.fleet.node(self.ids[left.name()]).status.state {
-            NodeState::Ready if !has_room(&Resource::Cpu) => Err(Reason::InsufficientCpu),
-            NodeState::Ready if !has_room(&Resource::Memory) => Err(Reason::InsufficientRam),
-            NodeState::Ready => Ok(node),
-            _ => Err(Reason::NodeNotReady),
         }
     }
 }

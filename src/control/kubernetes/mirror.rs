@@ -3,21 +3,13 @@
 use std::sync::Arc;
 
 use super::Kubernetes;
+use super::cluster::MirroredNode;
 use super::hints::Event;
-use super::options::KubernetesOptions;
 use super::pods;
 use crate::core::Core;
 use dryrack_ids::{AttemptId, NodeId};
-use dryrack_kubernetes::cluster::{Cluster, NodeShape, PodInfo};
+use dryrack_kubernetes::cluster::{NodeShape, PodInfo};
 use dryrack_kubernetes::object::{Node, Seconds};
-
-/// What the flow knows of a node of the fleet.
-#[derive(Debug)]
-pub(super) struct MirroredNode {
-    pub name: Arc<str>,
-    /// What the node's object was last made of.
-    seen: pods::Seen,
-}
 
 /// A change of the cluster that was found while following the fleet.
 pub(super) enum Found {
@@ -149,24 +141,4 @@ impl Kubernetes {
 /// The current time, as the API writes it.
 pub(super) fn seconds(core: &Core) -> Seconds {
     Seconds((core.now.as_nanos() / 1_000_000_000) as i64)
-}
-
-/// The cluster of these objects, without nodes.
-pub(super) fn cluster_of(objects: &dryrack_objects::ClusterObjects, options: &KubernetesOptions) -> Cluster {
-    let mut cluster = Cluster::default();
-    cluster.gangs.is_enabled = options.gang_scheduling.is_some();
-    objects.namespaces.iter().for_each(|namespace| cluster.add_namespace(namespace.clone()));
-    let owners = &mut cluster.owners;
-    objects.services.iter().for_each(|service| owners.add_service(service.clone()));
-    objects.replica_sets.iter().for_each(|set| owners.add_replica_set(set.clone()));
-    objects.stateful_sets.iter().for_each(|set| owners.add_stateful_set(set.clone()));
-    objects.replication_controllers.iter().for_each(|one| owners.add_replication_controller(one.clone()));
-    objects.pod_disruption_budgets.iter().for_each(|budget| cluster.add_budget(budget.clone()));
-    objects.workloads.iter().for_each(|workload| cluster.gangs.add_workload(workload.clone()));
-    cluster.devices = dryrack_kubernetes::devices::Devices::new(
-        objects.device_classes.clone(),
-        objects.resource_slices.clone(),
-        objects.resource_claims.clone(),
-    );
-    cluster
 }

@@ -7,16 +7,18 @@
 //! ```
 //!
 //! The decisions are those of `dryrack-kubernetes`. This flow keeps the cluster that they read ([`mirror`]), the queue
-//! ([`queue`], with its hints in [`hints`]), makes pods of jobs ([`pods`]), lets them into the queue ([`gates`]), tries
-//! them ([`attempt`]), counts them for their budgets ([`budgets`]), and evicts pods from tainted nodes ([`evictions`]).
+//! ([`queue`], with its hints in [`hints`]), makes pods of jobs ([`pods`]), lets them into the queue ([`arrival`]), tries
+//! them ([`attempt`]), counts them for their budgets ([`budgets`]), and evicts pods from tainted nodes ([`taints`]).
 //! If a real kube-scheduler decides, it gets the pods instead ([`outside`]). The ledger of the core is the authority: a
 //! pod leaves the cluster once its claim is free.
 //!
 //! An attempt takes no time, and a pod is bound at the instant of its attempt. With gang scheduling, a pod of a gang keeps
 //! its node and waits until enough of its gang have one ([`permit`]).
 
+mod arrival;
 mod attempt;
 mod budgets;
+mod cluster;
 mod evictions;
 mod examine;
 mod gates;
@@ -25,10 +27,12 @@ mod mirror;
 mod options;
 mod outside;
 mod permit;
+mod permits;
 mod plugins;
 pub mod pods;
 mod queue;
 mod reasons;
+mod taints;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -44,6 +48,7 @@ use super::core::store::{ReplicaIndex, Wait};
 use super::flow::{Due, Flow, Visitor, WaitingChanges, visit_in_order};
 use super::outside::DecidedOutside;
 use budgets::Budgets;
+use cluster::{MirroredNode, cluster_of};
 use dryrack_event::{Command, Event, Histogram, Outcome, Outside, Phase, Reason, Refusal};
 use dryrack_fleet::Placement;
 use dryrack_ids::{AttemptId, NodeId};
@@ -57,8 +62,7 @@ use dryrack_workload::{Demand, JobSpec};
 use evictions::Evictions;
 use gates::Gates;
 use hints::Event as Change;
-use mirror::{MirroredNode, cluster_of};
-use permit::Permits;
+use permits::Permits;
 use queue::{GroupId, Queue};
 
 /// A pod that waits or is bound.

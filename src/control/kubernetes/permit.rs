@@ -1,12 +1,12 @@
 //! Pods that have a node and wait for others of their gang. They keep the node in the cluster of the scheduler alone: the
 //! ledger holds nothing for them, because they are not bound.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Kubernetes;
 use super::examine;
 use super::hints::Event as Change;
+use super::permits::Reserved;
 use super::plugins::Plugins;
 use super::queue::Refusal;
 use crate::core::Core;
@@ -18,55 +18,6 @@ use dryrack_kubernetes::cluster::{GroupKey, PodInfo};
 use dryrack_kubernetes::cycle::Plugin;
 use dryrack_kubernetes::plugins::dynamic_resources::claim_keys;
 use dryrack_scheduler::{Decision, Examination, NodeFinding, Verdict};
-use dryrack_units::SimTime;
-
-/// The node of a pod that is not bound yet.
-pub(super) struct Reserved {
-    pub node: Arc<str>,
-    /// The score of the node.
-    pub total: i64,
-}
-
-/// The pods that wait.
-#[derive(Default)]
-pub(super) struct Permits {
-    waiting: BTreeMap<ReplicaIndex, (Reserved, SimTime)>,
-    by_key: BTreeMap<Arc<str>, ReplicaIndex>,
-    /// When their time is over.
-    due: BTreeSet<(SimTime, ReplicaIndex)>,
-    /// Increases with each pod that begins or ends to wait.
-    pub changes: u64,
-}
-
-impl Permits {
-    pub fn len(&self) -> usize {
-        self.waiting.len()
-    }
-
-    pub fn next(&self) -> Option<SimTime> {
-        self.due.first().map(|(at, _)| *at)
-    }
-
-    pub fn holds(&self, index: ReplicaIndex) -> bool {
-        self.waiting.contains_key(&index)
-    }
-
-    pub fn is_of(&self, key: &str) -> bool {
-        self.by_key.contains_key(key)
-    }
-
-    pub fn all(&self) -> Vec<ReplicaIndex> {
-        self.waiting.keys().copied().collect()
-    }
-
-    fn take(&mut self, key: &str) -> Option<(ReplicaIndex, Reserved)> {
-        let index = self.by_key.remove(key)?;
-        let (reserved, until) = self.waiting.remove(&index)?;
-        self.due.remove(&(until, index));
-        self.changes += 1;
-        Some((index, reserved))
-    }
-}
 
 impl Kubernetes {
     pub(super) fn wait_on_permit(
@@ -77,11 +28,8 @@ impl Kubernetes {
     ) {
         let options = self.options.gang_scheduling.expect("pods wait only with gang scheduling");
         let until = core.now.saturating_add(options.timeout);
-        self.permits.waiting.insert(index, (reserved, until));
-        self.permits.by_key.insert(Arc::clone(&pod.key), index);
-        self.permits.due.insert((until, index));
-        self.permits.changes += 1;
-        let node = Arc::clone(&self.permits.waiting[&index].0.node);
+        let node = Arc::clone(&reserved.node);
+        self.permits.add(index, &pod.key, reserved, until);
         hold_without_node(core, index, &node, Reason::WaitsOnPermit);
     }
 
@@ -103,7 +51,7 @@ impl Kubernetes {
     /// Upstream starts to count after an attempt, so attempts of the same instant come first.
     pub(super) fn end_permits(&mut self, core: &mut Core) {
         let before = self.permits.changes;
-        while let Some((_, index)) = self.permits.due.first().copied().filter(|(at, _)| *at <= core.now) {
+        while let Some(index) = self.permits.first_over(core.now) {
             let key = Arc::clone(&self.pods[&index].info.key);
             self.reject_gang_of(core, &key);
         }
@@ -114,8 +62,8 @@ impl Kubernetes {
 
     /// Takes the nodes from all pods of a gang that wait, if this pod is one of them.
     pub(super) fn reject_gang_of(&mut self, core: &mut Core, key: &str) {
-        let Some(index) = self.permits.by_key.get(key) else { return };
-        let gang = GroupKey::of(&self.pods[index].info).expect("only pods of gangs wait");
+        let Some(index) = self.permits.replica_of(key) else { return };
+        let gang = GroupKey::of(&self.pods[&index].info).expect("only pods of gangs wait");
         let rejected: Vec<_> =
             self.cluster.gangs.reject(&gang).iter().filter_map(|key| self.permits.take(key)).collect();
         for (index, reserved) in rejected {
@@ -169,7 +117,7 @@ impl Kubernetes {
 
     /// The explanation of a pod that has a node and waits.
     pub(super) fn examine_permit(&self, core: &Core, index: ReplicaIndex) -> Examination {
-        examination(core, &self.permits.waiting[&index].0.node, Reason::WaitsOnPermit)
+        examination(core, self.permits.node_of(index), Reason::WaitsOnPermit)
     }
 }
 
