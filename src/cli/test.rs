@@ -25,6 +25,7 @@ mod watch;
 mod why;
 
 use std::collections::BTreeSet;
+use std::io::IsTerminal;
 use std::time::Instant;
 
 use rayon::prelude::*;
@@ -99,7 +100,9 @@ fn once(args: &TestArgs, format: TestFormat) -> ExitResult {
     } else {
         Vec::new()
     };
-    let outcome = Outcome { args, tested, left_out: selection.left_out, wall: begun.elapsed(), compared, untold };
+    let (left_out, wall) = (selection.left_out, begun.elapsed());
+    let is_folded = folds(args, &tested, std::io::stdout().is_terminal());
+    let outcome = Outcome { args, is_folded, tested, left_out, wall, compared, untold };
     // A reproduction loads the same file as the first case, so print the warnings of the first case only.
     outcome.tested.iter().for_each(|tested| warn(&tested.cases[0].warnings.to_string()));
     report(&outcome, format)?;
@@ -107,6 +110,12 @@ fn once(args: &TestArgs, format: TestFormat) -> ExitResult {
     // Each remark once, however many scenarios it is about.
     remarks.collect::<BTreeSet<_>>().into_iter().for_each(|remark| warn(&format!("note: {remark}\n")));
     Ok(exit_of(&outcome))
+}
+
+/// Whether runs that passed are counted by folder: at a terminal, where nobody reads hundreds of lines, unless they are
+/// asked for.
+fn folds(args: &TestArgs, tested: &[Tested], is_terminal: bool) -> bool {
+    is_terminal && tested.len() > 1 && !args.verbose && !args.quiet && args.slowest.is_none()
 }
 
 fn report(outcome: &Outcome<'_>, format: TestFormat) -> Result<(), Failure> {

@@ -44,7 +44,8 @@ pub struct TestArgs {
     /// Do not list runs that passed
     #[arg(short, long)]
     pub quiet: bool,
-    /// For each scenario that was not run, say which data is missing
+    /// List each run that passed, which a terminal otherwise shows as one line for each folder; for each scenario that
+    /// was not run, say which data is missing
     #[arg(short, long)]
     pub verbose: bool,
     /// Write a JUnit report to FILE, in addition to the usual output

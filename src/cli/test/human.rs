@@ -23,6 +23,47 @@ const ODD: Style = AnsiColor::Yellow.on_default();
 const SLOW: Duration = Duration::from_secs(1);
 
 pub fn text(outcome: &Outcome<'_>) -> String {
+    match outcome.is_folded {
+        true => folded(outcome),
+        false => listed(outcome),
+    }
+}
+
+/// One line for each folder whose runs passed, and every other run with its details.
+fn folded(outcome: &Outcome<'_>) -> String {
+    let mut text = String::new();
+    for (folder, tested) in by_folder(&outcome.tested) {
+        let passed = || tested.iter().flat_map(|tested| &tested.cases).filter(|case| case.status == Status::Passed);
+        let wall: Duration = passed().map(|case| case.wall).sum();
+        let runs = counted(passed().count(), "run");
+        if passed().next().is_some() {
+            let seconds = wall.as_secs_f64();
+            text.push_str(&format!("{OK}{:>8}{OK:#} [{seconds:>7.3}s] {}  {runs}\n", "ok", folder.display()));
+        }
+        for Tested { file, cases } in tested {
+            let is_listed = |case: &&Case| !matches!(case.status, Status::Passed | Status::NotRun);
+            cases.iter().filter(is_listed).for_each(|case| text.push_str(&case_line(file, case)));
+        }
+    }
+    text += &details(outcome);
+    text += &other_faults(outcome);
+    let is_not_run = |case: &&Case| case.status == Status::NotRun;
+    let not_run = outcome.tested.iter().flat_map(|tested| &tested.cases).filter(is_not_run).count();
+    if not_run > 0 {
+        let lack = "without the traces or released programs that they need; --verbose names them";
+        text.push_str(&format!("\n{} not run, {lack}\n", counted(not_run, "run")));
+    }
+    text + &summary_line(outcome)
+}
+
+/// Neighbouring files of the same folder.
+fn by_folder(tested: &[Tested]) -> impl Iterator<Item = (&Path, &[Tested])> {
+    let folder = |tested: &Tested| tested.file.parent().map(Path::to_path_buf);
+    let groups = tested.chunk_by(move |a, b| folder(a) == folder(b));
+    groups.map(|group| (group[0].file.parent().unwrap_or(Path::new("")), group))
+}
+
+fn listed(outcome: &Outcome<'_>) -> String {
     let mut text = String::new();
     for Tested { file, cases } in &outcome.tested {
         for case in cases.iter().filter(|case| !outcome.args.quiet || case.status != Status::Passed) {
@@ -30,6 +71,17 @@ pub fn text(outcome: &Outcome<'_>) -> String {
             text.push_str(&shares(case));
         }
     }
+    text += &details(outcome);
+    text += &other_faults(outcome);
+    text.push_str(&slowest(&outcome.tested, outcome.args.slowest));
+    text.push_str(&not_run(&outcome.tested));
+    text.push_str(&not_installed(&outcome.tested));
+    text + &summary_line(outcome)
+}
+
+/// What happened in the runs that did not pass.
+fn details(outcome: &Outcome<'_>) -> String {
+    let mut text = String::new();
     for Tested { file, cases } in &outcome.tested {
         // Missing data is reported once for all runs, below.
         let is_told = |case: &&Case| match case.status {
@@ -41,6 +93,12 @@ pub fn text(outcome: &Outcome<'_>) -> String {
             text.push_str(&case_details(file, case));
         }
     }
+    text
+}
+
+/// Options that nothing distinguishes, and decisions that differ from the baseline.
+fn other_faults(outcome: &Outcome<'_>) -> String {
+    let mut text = String::new();
     if !outcome.untold.is_empty() {
         text.push('\n');
     }
@@ -50,10 +108,7 @@ pub fn text(outcome: &Outcome<'_>) -> String {
     if let Some(compared) = &outcome.compared {
         text.push_str(&comparison(compared));
     }
-    text.push_str(&slowest(&outcome.tested, outcome.args.slowest));
-    text.push_str(&not_run(&outcome.tested));
-    text.push_str(&not_installed(&outcome.tested));
-    text + &summary_line(outcome)
+    text
 }
 
 /// One line about all runs that lack data: how many they are, which data is missing, and how to get it.

@@ -10,6 +10,8 @@ use crate::causes::UntestedOption;
 /// The result of one round of tests.
 pub struct Outcome<'a> {
     pub args: &'a TestArgs,
+    /// Whether runs that passed are counted by folder instead of listed: for people at a terminal.
+    pub is_folded: bool,
     pub tested: Vec<Tested>,
     /// The number of cells that tags and filters left out.
     pub left_out: usize,
