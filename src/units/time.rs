@@ -190,20 +190,35 @@ impl FromStr for SimTime {
 }
 
 impl fmt::Display for SimDuration {
-    /// Formats the exact duration, largest unit first: `1h30m`, `2d`, `1s500ms`. Parsing the text gives the same value.
+    /// Formats the exact duration, largest unit first: `1h30m`, `2d`, `1m0.5s`, `250ms`. Parsing the text gives the same
+    /// value.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0 == 0 {
-            return f.pad("0s");
-        }
         let mut rest = self.0;
         let mut text = String::new();
         for (unit, nanos) in TIME_UNITS {
-            if rest >= *nanos {
+            // What is left below a second is a decimal part of the seconds, or of the largest unit there is.
+            let is_last = *nanos <= NANOS_PER_SEC && (rest >= *nanos || !text.is_empty());
+            if rest == 0 {
+                break;
+            } else if is_last {
+                text.push_str(&format!("{}{unit}", in_units(rest, *nanos)));
+                break;
+            } else if rest >= *nanos {
                 text.push_str(&format!("{}{unit}", rest / nanos));
                 rest %= nanos;
             }
         }
-        f.pad(&text)
+        f.pad(if text.is_empty() { "0s" } else { &text })
+    }
+}
+
+/// A number of nanoseconds in a larger unit, with as many decimals as are needed: `13.605`.
+fn in_units(nanos: u64, unit: u64) -> String {
+    let decimals = unit.ilog10() as usize;
+    let exact = format!("{}.{:0decimals$}", nanos / unit, nanos % unit);
+    match nanos % unit {
+        0 => (nanos / unit).to_string(),
+        _ => exact.trim_end_matches('0').to_string(),
     }
 }
 
@@ -219,9 +234,28 @@ mod tests {
 
     #[test]
     fn a_duration_reads_back_what_it_prints() {
-        for nanos in [0, 1, 999, 1_500_000_000, 5_400_000_000_000, 86_400_000_000_000, u64::MAX] {
+        for nanos in [0, 1, 999, 1_500_000_000, 60_000_000_001, 5_400_000_000_000, 86_400_000_000_000, u64::MAX] {
             let duration = SimDuration::from_nanos(nanos);
             assert_eq!(duration.to_string().parse::<SimDuration>(), Ok(duration));
+        }
+    }
+
+    #[test]
+    fn a_duration_has_decimals_only_in_its_smallest_unit() {
+        let rows = [
+            (0, "0s"),
+            (7, "7ns"),
+            (1_500, "1.5us"),
+            (250_000_000, "250ms"),
+            (999_000_001, "999.000001ms"),
+            (13_605_607_948, "13.605607948s"),
+            (60_500_000_000, "1m0.5s"),
+            (3_600_000_000_001, "1h0.000000001s"),
+            (5_400_000_000_000, "1h30m"),
+            (90_061_000_000_000, "1d1h1m1s"),
+        ];
+        for (nanos, text) in rows {
+            assert_eq!(SimDuration::from_nanos(nanos).to_string(), text);
         }
     }
 
