@@ -35,9 +35,8 @@ impl Core {
                 self.check_attempt(*attempt)?;
                 check_sample(utilization, memory.len())
             }
-            Input::Usage(UsageFact::Requests { job, .. }) | Input::User(UserRequest::Cancel { job }) => {
-                self.check_job(*job)
-            }
+            Input::Usage(UsageFact::Requests { job, .. } | UsageFact::Served { job, .. })
+            | Input::User(UserRequest::Cancel { job }) => self.check_job(*job),
             Input::User(UserRequest::Scale { replicas: 0, .. }) if !flow.parks_jobs() => {
                 Err("a job that is scaled to no replica")
             }

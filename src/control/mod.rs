@@ -178,7 +178,7 @@ impl Control {
         self.core.advance_to(now);
         let is_question = input.class() == InputClass::Question;
         self.was_asked |= is_question;
-        self.has_news |= !is_question;
+        self.has_news |= !is_question && !matches!(input, Input::Usage(UsageFact::Served { .. }));
         self.core.forget_flaps();
         let (core, flow) = (&mut self.core, self.flow.as_mut());
         match input {
@@ -188,6 +188,8 @@ impl Control {
                 core.usage_sample(*attempt, *at, utilization, memory.len());
             }
             Input::Usage(UsageFact::Requests { job, requests }) => flow.requests_counted(core, *job, *requests),
+            // Recorded for metrics only.
+            Input::Usage(UsageFact::Served { .. }) => {}
             Input::User(UserRequest::Cancel { job }) => flow.cancel(core, *job, Reason::Cancelled),
             Input::User(UserRequest::Scale { job, replicas }) => flow.scale_job(core, *job, *replicas),
             Input::Submit { job, spec } => flow.submit(core, *job, spec),

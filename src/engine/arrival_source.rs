@@ -85,7 +85,8 @@ impl<'a> ArrivalSource<'a> {
         match self {
             ArrivalSource::Listed { .. } => {}
             // Requests to a service are counted even after the service has ended, so its arrival is kept.
-            ArrivalSource::Streamed { begun, .. } if begun[job.index()].behavior.requests.is_some() => {}
+            ArrivalSource::Streamed { begun, .. }
+                if begun[job.index()].behavior.requests.is_some() || begun[job.index()].behavior.serving.is_some() => {}
             ArrivalSource::Streamed { begun, .. } => drop(begun.drop_one(job.index(), 0)),
         }
     }

@@ -56,4 +56,6 @@ pub enum Due {
         job: JobId,
         counts: u64,
     },
+    /// A report about the requests of a service for language models is due.
+    ServiceReport(JobId),
 }

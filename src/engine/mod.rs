@@ -29,6 +29,8 @@ mod run;
 mod runaway;
 mod sampler;
 mod selection;
+mod serving;
+mod serving_replica;
 mod simulating;
 mod swarm;
 mod swarm_clouds;

@@ -415,6 +415,7 @@ fn draw_arrival(
         random_faults: Some(Box::new(draw_random_faults(draws, features))),
         usage: None,
         requests: None,
+        serving: None,
         sampling: Arc::default(),
         launch: None,
     };

@@ -17,7 +17,8 @@ pub(super) struct Traffic {
 
 /// Starts to count the requests of a submitted job, if the job is a service that scales.
 pub(super) fn begin(queue: &mut EventQueue<Due>, arrival: &Arrival, job: JobId) {
-    if arrival.spec.scaling.is_some() && arrival.behavior.requests.is_some() {
+    let behavior = &arrival.behavior;
+    if arrival.spec.scaling.is_some() && (behavior.requests.is_some() || behavior.serving.is_some()) {
         queue.push(next_count(arrival.at, 0), Due::Requests { job, counts: 0 });
     }
 }
@@ -32,13 +33,17 @@ impl Traffic {
         (job, counts): (JobId, u64),
         now: SimTime,
     ) -> Option<Input> {
-        let (scaling, requests) = (arrival.spec.scaling.as_ref()?, arrival.behavior.requests.as_ref()?);
+        let (scaling, behavior) = (arrival.spec.scaling.as_ref()?, &arrival.behavior);
         let since = now.since(arrival.at);
-        if since < requests.settled(scaling.window) {
+        let (requests, settled) = match (&behavior.serving, &behavior.requests) {
+            (Some(serving), _) => (serving.count(since, scaling.window), serving.settled(scaling.window)),
+            (None, Some(requests)) => (requests.count(since, scaling.window), requests.settled(scaling.window)),
+            (None, None) => return None,
+        };
+        if since < settled {
             let counts = counts + 1;
             queue.push(next_count(arrival.at, counts), Due::Requests { job, counts });
         }
-        let requests = requests.count(since, scaling.window);
         let before = self.said.insert(job, requests);
         (before != Some(requests)).then_some(Input::Usage(UsageFact::Requests { job, requests }))
     }

@@ -2,6 +2,7 @@
 
 mod branching;
 mod fates;
+mod serving;
 mod together;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -16,6 +17,7 @@ pub use super::due::Due;
 use super::queue::EventQueue;
 use super::rehearsal::{Fault, InitialNode, NodeTurn, Rehearsal};
 use super::sampler::Sampler;
+use super::serving::Services;
 use super::traffic::{self, Traffic};
 use dryrack_event::{Command, FleetFact, Input, Lifecycle, UserRequest};
 use dryrack_fleet::{GpuState, NodeState, Placement};
@@ -124,6 +126,7 @@ pub struct World<'a> {
     samples: Vec<Option<Input>>,
     free_samples: Vec<u32>,
     traffic: Traffic,
+    services: Services,
     /// Nodes that are leaving for good but still run something.
     leaving: BTreeSet<NodeId>,
     /// The running tasks of each job whose tasks work together.
@@ -182,6 +185,7 @@ impl<'a> World<'a> {
             samples: Vec::new(),
             free_samples: Vec::new(),
             traffic: Traffic::default(),
+            services: Services::default(),
             leaving: BTreeSet::new(),
             meetings: BTreeMap::new(),
         }
@@ -202,13 +206,16 @@ impl<'a> World<'a> {
             }
             self.taken = taken;
         }
+        self.follow_replicas(now);
         if !self.leaving.is_empty() {
             self.let_go(now);
         }
+        let limits = self.limits();
         let mut early = Vec::new();
         while let Some((job, arrival)) = self.arrival_source.take(now) {
             inputs.push(Input::Submit { job, spec: Arc::clone(&arrival.spec) });
             traffic::begin(&mut self.queue, arrival, job);
+            self.services.begin(&mut self.queue, arrival, job, limits);
             if !self.early.is_empty() {
                 early.extend(self.early.remove(&job).into_iter().flatten());
             }
@@ -270,7 +277,7 @@ impl<'a> World<'a> {
             Command::Terminate { node } => self.places.terminate(self.rehearsal, &mut self.queue, now, node),
             Command::Stop { attempt } => match self.attempts.get(&attempt).map(|known| known.stops_at) {
                 Some(Some(stops_at)) => self.stop_again(now.max(stops_at), attempt),
-                Some(None) => self.stop(now, attempt),
+                Some(None) => self.stop_and_drain(now, attempt),
                 // The attempt has already ended, and its report is on its way.
                 None => {}
             },
@@ -404,6 +411,7 @@ impl<'a> World<'a> {
                 let arrival = self.arrival_source.of(job);
                 inputs.extend(self.traffic.count(&mut self.queue, arrival, (job, counts), now));
             }
+            Due::ServiceReport(job) => self.report_service(now, job, inputs),
             Due::Ack { attempt, fact } => inputs.push(Input::Attempt { attempt, fact }),
             Due::Sample { attempt, epoch } => self.sample(now, attempt, epoch, inputs),
             Due::SampleHeard(place) => {
@@ -461,6 +469,7 @@ impl<'a> World<'a> {
         let Some(known) = self.attempts.get_mut(&attempt).filter(|known| known.epoch == epoch) else { return };
         if fact == Lifecycle::Started {
             known.started = Some(now);
+            self.services.started(attempt);
             let sampled_every = known.sampled_every;
             let (behavior, pace) = known.course();
             if let Some(tasks) = behavior.together {
@@ -526,6 +535,7 @@ impl<'a> World<'a> {
         let known = self.attempts.get_mut(&attempt).expect("only a known run has facts");
         let is_over = fact.is_end();
         known.alive &= !is_over;
+        self.services.is_touched |= is_over;
         let claims = known.placement.as_ref().map_or(&[][..], |placement| placement.claims());
         let speaker = if let Lifecycle::StoppedOn { node } = fact { Some(node) } else { None };
         let speaks = |node| speaker.is_none_or(|speaker| speaker == node);
@@ -558,6 +568,7 @@ impl<'a> World<'a> {
     }
 
     fn turn(&mut self, now: SimTime, id: NodeId, becomes: NodeTurn, inputs: &mut Vec<Input>) {
+        self.services.is_touched = true;
         let node = &mut self.nodes[id.index()];
         match becomes {
             NodeTurn::NotReady | NodeTurn::Maintenance => {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::outside::Outside;
+use super::served::ServiceReport;
 use super::wire::Wire;
 use dryrack_fleet::{FleetSpec, Foreign, GpuState, NodeSpec, NodeState, Placement};
 use dryrack_ids::{AttemptId, FleetId, GpuId, JobId, NodeId};
@@ -168,6 +169,9 @@ pub enum UsageFact {
     },
     /// The number of requests that a service received in the time window of its scaling.
     Requests { job: JobId, requests: u64 },
+    /// What happened to the requests of a service for language models since its last report. It is only recorded:
+    /// nothing is decided from it.
+    Served { job: JobId, report: Arc<ServiceReport> },
 }
 
 /// A change that a user requests of a submitted job.
@@ -241,7 +245,7 @@ impl Input {
             | Input::Usage(UsageFact::Sample { attempt, .. })
             | Input::External(External::Decided { attempt, .. }) => Some(attempt.job),
             Input::External(External::Said(said)) => said.job(),
-            Input::Usage(UsageFact::Requests { job, .. })
+            Input::Usage(UsageFact::Requests { job, .. } | UsageFact::Served { job, .. })
             | Input::User(UserRequest::Cancel { job } | UserRequest::Scale { job, .. })
             | Input::Submit { job, .. } => Some(*job),
             Input::Fleet(_) | Input::Evaluate { .. } | Input::Wakeup => None,

@@ -20,6 +20,7 @@ mod phase;
 mod predicted;
 mod program;
 mod reason;
+mod served;
 mod timings;
 mod wire;
 
@@ -35,4 +36,5 @@ pub use phase::Phase;
 pub use predicted::{AttemptTimeline, Prediction};
 pub use program::{OutsideProgram, ProgramFailure, ProgramName};
 pub use reason::{Histogram, Reason};
+pub use served::{Durations, ServiceReport};
 pub use timings::Timings;

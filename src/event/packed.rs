@@ -86,7 +86,7 @@ pub(super) fn write_input(input: &Input, shared: &mut Shared, out: &mut Vec<u8>)
             memory.iter().for_each(|used| out.optional(*used, |out, used| out.varint(used.get())));
         }
         Input::Fleet(_)
-        | Input::Usage(UsageFact::Requests { .. })
+        | Input::Usage(UsageFact::Requests { .. } | UsageFact::Served { .. })
         | Input::User(UserRequest::Scale { .. })
         | Input::Evaluate { .. }
         | Input::External(_) => out.by_serde(input),

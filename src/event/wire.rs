@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 
 use super::input::{External, FleetFact, Input, Lifecycle, UsageFact, UserRequest};
 use super::outside::Outside;
+use super::served::ServiceReport;
 use dryrack_fleet::{FleetSpec, Foreign, GpuState, NodeSpec, NodeState, Placement};
 use dryrack_ids::{AttemptId, FleetId, GpuId, JobId, NodeId, declared};
 use dryrack_objects::ClusterObjects;
@@ -102,6 +103,10 @@ pub enum Wire {
     KueueApplied {
         objects: Arc<str>,
     },
+    RequestsServed {
+        job: JobId,
+        report: Arc<ServiceReport>,
+    },
 }
 
 /// Writes the conversions between both forms. Each row is a pattern on one side and an expression on the other.
@@ -144,5 +149,6 @@ conversions! {
     (Wire::Decided { attempt, placement }) = (Input::External(External::Decided { attempt, placement }));
     (Wire::Outside(said)) = (Input::External(External::Said(said)));
     (Wire::KueueApplied { objects }) = (Input::Fleet(FleetFact::KueueApplied { objects }));
+    (Wire::RequestsServed { job, report }) = (Input::Usage(UsageFact::Served { job, report }));
     (Wire::ObjectsDeclared { objects }) = (Input::Fleet(FleetFact::ObjectsDeclared { objects }));
 }

@@ -123,7 +123,7 @@ impl Mirror {
                 | FleetFact::Reconfigure { .. },
             )
             | Input::Attempt { .. }
-            | Input::Usage(UsageFact::Requests { .. })
+            | Input::Usage(UsageFact::Requests { .. } | UsageFact::Served { .. })
             | Input::User(_)
             | Input::Evaluate { .. }
             | Input::Wakeup => {}

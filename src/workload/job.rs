@@ -12,6 +12,7 @@ use super::random_faults::RandomFaults;
 use super::run_limit::RunLimit;
 use super::sampling::Sampling;
 use super::scaling::{Requests, Scaling};
+use super::serving::Serving;
 use super::slurm_terms::SlurmTerms;
 use super::terms::RunTerms;
 use super::usage::Usage;
@@ -190,6 +191,9 @@ pub struct JobBehavior {
     /// The requests that the job receives if it is a service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests: Option<Arc<Requests>>,
+    /// How each replica serves the requests of a language model, if the job is such a service.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub serving: Option<Arc<Serving>>,
     pub sampling: Arc<Sampling>,
     /// The program to execute if the world is a real machine. The other fields are then only a prediction.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -232,6 +236,7 @@ impl Default for JobBehavior {
             random_faults: None,
             usage: None,
             requests: None,
+            serving: None,
             sampling: Arc::default(),
             launch: None,
         }

@@ -20,8 +20,10 @@ mod requirements;
 mod run_limit;
 mod sampling;
 mod scaling;
+mod serving;
 mod slurm_terms;
 mod speeds;
+mod step_table;
 mod terms;
 mod usage;
 mod utilization;
@@ -41,8 +43,10 @@ pub use requirements::{Bounds, CreationPolicy, GpuRequirements, Requirements, Sp
 pub use run_limit::RunLimit;
 pub use sampling::{ProbeFate, SampleFate, Sampling};
 pub use scaling::{COUNTED_EVERY, Requests, Scaling, next_count};
+pub use serving::{Batching, DecodeRun, ServiceRequest, Serving, ServingLimits, StatedSteps, StepModel};
 pub use slurm_terms::SlurmTerms;
 pub use speeds::{BadSpeed, GpuSpeed, Speed, SpeedSource, Speeds};
+pub use step_table::{GridFault, StepGrid, StepTable, Uncovered};
 pub use terms::{EventRetry, IdleLimit, RetryEvent, RunTerms, StartupOrder, StopCriteria};
 pub use usage::{
     GpuUsage, Phase as UsagePhase, Phases, Reading, Series, Shape, Spent, Usage, UsageRow, utilization_of_percent,

@@ -1,0 +1,44 @@
+//! How the attempts of services for language models stand, for the router of each service.
+
+use super::World;
+use crate::serving::{Limits, Standing};
+use dryrack_event::Input;
+use dryrack_ids::{AttemptId, JobId};
+use dryrack_units::SimTime;
+
+impl World<'_> {
+    pub(super) fn limits(&self) -> Limits {
+        Limits { warm_up: self.rehearsal.warm_up, until: self.rehearsal.until }
+    }
+
+    /// Tells the services which of their replicas serve, if this may have changed.
+    pub(super) fn follow_replicas(&mut self, now: SimTime) {
+        if !self.services.is_touched {
+            return;
+        }
+        let (limits, attempts, nodes) = (self.limits(), &self.attempts, &self.nodes);
+        self.services.follow(&mut self.queue, now, limits, |attempt| {
+            let Some(known) = attempts.get(&attempt).filter(|known| known.alive) else { return Standing::Over };
+            let claims = known.placement.as_ref().map_or(&[][..], |placement| placement.claims());
+            if claims.iter().any(|claim| nodes[claim.node.index()].is_out_of_reach()) {
+                Standing::Unreached
+            } else if known.stops_at.is_some() {
+                Standing::Drains
+            } else {
+                Standing::Serves
+            }
+        });
+    }
+
+    /// Stops an attempt. If it is a replica, it gets no more requests.
+    pub(super) fn stop_and_drain(&mut self, now: SimTime, attempt: AttemptId) {
+        self.stop(now, attempt);
+        self.services.is_touched = true;
+        self.follow_replicas(now);
+    }
+
+    pub(super) fn report_service(&mut self, now: SimTime, job: JobId, inputs: &mut Vec<Input>) {
+        let limits = self.limits();
+        inputs.extend(self.services.report(&mut self.queue, job, now, limits));
+    }
+}
