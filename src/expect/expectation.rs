@@ -6,7 +6,7 @@ use std::sync::Arc;
 use dryrack_event::{Outcome, Phase, Reason, Refusal};
 use dryrack_fleet::{GpuState, InstanceState, NodeState};
 use dryrack_ids::{GpuId, JobId, NodeId};
-use dryrack_metrics::{Definition, Function, Series};
+use dryrack_metrics::{Definition, Function, RequestSeries, Series};
 use dryrack_units::{Permille, SimDuration, SimTime};
 
 /// A position in a scenario file. The line and the column are counted from 1.
@@ -130,6 +130,8 @@ pub enum Quantity {
     AllocatedAt { percent: u32 },
     /// An aggregate of the values of all replicas.
     Of { function: Function, series: Series, of: Restriction },
+    /// An aggregate of the values of all requests to services, or to these services only.
+    OfRequests { function: Function, series: RequestSeries, jobs: Option<Arc<[JobId]>> },
 }
 
 /// The replicas that a series covers. All stated conditions must hold.

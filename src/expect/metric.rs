@@ -3,7 +3,10 @@
 use std::cmp::Ordering;
 
 use super::expectation::{Bound, Expectation, ExpectationKind, MetricCheck, Quantity, Restriction, Sign, Unplaced};
-use dryrack_metrics::{Function, Row, RunAccount, RunMetrics, Series, Value};
+use dryrack_ids::JobId;
+use dryrack_metrics::{
+    Function, OverRequests, RequestSeries, Row, RunAccount, RunMetrics, Series, ServiceAccount, Value,
+};
 
 /// The aggregates of series that expectations use. The values of each pair of series and restriction are collected only
 /// once for all aggregates.
@@ -128,7 +131,7 @@ impl<'a> Figures<'a> {
                 let known = self.waits.iter().find(|(name, _)| *name == definition.name)?;
                 (known.1, self.waits_of)
             }
-            Quantity::AllocatedAt { .. } => return None,
+            Quantity::AllocatedAt { .. } | Quantity::OfRequests { .. } => return None,
             Quantity::Of { function, series, of } => {
                 let (values, replicas) = self.get(*function, *series, of);
                 (values.at_least, replicas)
@@ -141,6 +144,9 @@ impl<'a> Figures<'a> {
 /// Judges a check. Returns whether it holds, and the value in words.
 pub(super) fn judge(check: &MetricCheck, run_metrics: &RunMetrics, figures: &Figures<'_>) -> (bool, String) {
     let accounts = run_metrics.accounts();
+    if let Quantity::OfRequests { function, series, jobs } = &check.quantity {
+        return judge_requests(check, accounts, (*function, *series, jobs.as_deref()));
+    }
     let (value, name, rest) = match &check.quantity {
         Quantity::Run(definition) => {
             let value = run_metrics.metrics().get(definition.name).expect("every metric has a value");
@@ -148,6 +154,7 @@ pub(super) fn judge(check: &MetricCheck, run_metrics: &RunMetrics, figures: &Fig
             let rest = if waiting == 0 { String::new() } else { format!("; {waiting} more still waited at the end") };
             (value, definition.short_name().to_string(), rest)
         }
+        Quantity::OfRequests { .. } => unreachable!("judged above"),
         Quantity::AllocatedAt { percent } => {
             let value = accounts.load.allocated_at(*percent).map_or(Value::Undefined, Value::Ratio);
             (value, format!("gpu_allocated_at({percent}%)"), String::new())
@@ -180,6 +187,37 @@ pub(super) fn judge(check: &MetricCheck, run_metrics: &RunMetrics, figures: &Fig
     }
 }
 
+/// Judges an aggregate over requests. A request that was never served is infinitely slow.
+fn judge_requests(
+    check: &MetricCheck,
+    accounts: &RunAccount,
+    (function, series, jobs): (Function, RequestSeries, Option<&[JobId]>),
+) -> (bool, String) {
+    let mut all = ServiceAccount::default();
+    let is_asked = |job: &JobId| jobs.is_none_or(|jobs| jobs.binary_search(job).is_ok());
+    (accounts.services.iter().filter(|(job, _)| is_asked(job))).for_each(|(_, service)| all.merge(service));
+    let (name, count, without) =
+        (format!("{}({})", function.name(), series.name()), all.count(series), all.without(series));
+    let requests = if count == 1 { "request" } else { "requests" };
+    let rest = match without {
+        0 => format!(" over {count} {requests}"),
+        _ => format!(" over {count} {requests}; {without} of them {}", series.lack()),
+    };
+    match all.of(function, series) {
+        OverRequests::None => {
+            (false, format!("{name} has no value, because no request arrived, so it cannot be judged"))
+        }
+        OverRequests::Infinite => {
+            let holds = matches!(check.sign, Sign::AtLeast | Sign::More | Sign::Unequal);
+            (holds, format!("{name} was infinite{rest}"))
+        }
+        OverRequests::Finite(time) => {
+            let order = compare(Value::Time(time), check.bound).expect("a time");
+            (check.sign.holds(order), format!("{name} was {}{rest}", text(Value::Time(time), check.bound)))
+        }
+    }
+}
+
 /// Explains why an upper bound on waiting fails because some jobs can never run. Such jobs wait forever. `None` if this
 /// is not so.
 fn unplaceable(check: &MetricCheck, accounts: &RunAccount, figures: &Figures<'_>) -> Option<String> {
@@ -188,7 +226,7 @@ fn unplaceable(check: &MetricCheck, accounts: &RunAccount, figures: &Figures<'_>
     }
     let is_concerned = match &check.quantity {
         Quantity::Run(definition) => definition.name.starts_with("queue_wait") && accounts.unplaceable.jobs > 0,
-        Quantity::AllocatedAt { .. } => false,
+        Quantity::AllocatedAt { .. } | Quantity::OfRequests { .. } => false,
         Quantity::Of { function: Function::Min, .. } => false,
         Quantity::Of { function, series, of } => {
             let is_wait = matches!(series, Series::QueueWait | Series::StartWait);

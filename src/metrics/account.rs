@@ -12,11 +12,12 @@ use super::finished::FinishedReplicas;
 use super::fragment_account::FragmentAccount;
 use super::load::{LoadAccount, Sample};
 use super::node_account::{NodeAccount, Rates};
+use super::service_account::ServiceAccount;
 use super::unplaceable::UnplaceableAccount;
 use super::usage_account::{Held, SavedAccount, UsageAccount, gpu_parts, is_failure};
 use super::{JobAccount, JobFigures, ReplicaAccount, Row};
 use dryrack_engine::Rehearsal;
-use dryrack_event::{Declaration, Event, Histogram, Input, Outcome, Phase, Reason, Refusal, Sink};
+use dryrack_event::{Declaration, Event, Histogram, Input, Outcome, Phase, Reason, Refusal, Sink, UsageFact};
 use dryrack_fleet::{InstanceState, Placement};
 use dryrack_ids::{AttemptId, GpuId, JobId, Names, NodeId, Records};
 use dryrack_units::SimTime;
@@ -55,6 +56,8 @@ pub struct RunAccount {
     pub usage: UsageAccount,
     pub saved: SavedAccount,
     pub fragments: FragmentAccount,
+    /// The requests of each service for language models.
+    pub services: BTreeMap<JobId, ServiceAccount>,
     /// The number of replicas that were refused or never fit, by the leading reason of their last decision.
     pub turned_away: BTreeMap<(Outcome, Reason), u64>,
     /// The real behavior of each job, if it is known.
@@ -583,6 +586,9 @@ impl Sink for RunAccount {
                 self.names.fleets.add_new(Arc::clone(&spec.name));
             }
             None => {}
+        }
+        if let Input::Usage(UsageFact::Served { job, report }) = input {
+            self.services.entry(*job).or_default().add_report(at, report);
         }
     }
 

@@ -13,6 +13,7 @@ use super::account::RunAccount;
 use super::finished::Row;
 use super::own::own_values;
 use super::series::Function;
+use super::service_account::{RequestSeries, ServiceAccount};
 use super::value::{Definition, SLOWDOWN_BOUND, Value};
 use dryrack_engine::{Accounts, Standing};
 use dryrack_event::Outcome;
@@ -73,6 +74,22 @@ metrics! {
     "policies_ended", "count": "attempts that a utilization policy ended", "";
     "policy_saved_hours", "h": "GPU hours that these attempts would still have held at levels which the policy calls idle. Only attempts with a known usage and a known end count", "dryrack policy counts alike";
     "policy_lost_hours", "h": "GPU hours that these attempts would still have used at higher levels: work that was cut off", "";
+    "requests", "count": "requests to services for language models that arrived after the warm-up", "";
+    "requests_unserved", "count": "of these, requests that had not ended at the end of the run", "";
+    "requests_without_replica", "count": "of these, requests that arrived while no replica could take them, for example during a cold start", "";
+    "requests_repeated", "count": "times that a request began again because its replica was lost", "";
+    "ttft_p50_seconds", "s": "median time to first token: from the arrival of a request to its first token. A request without one counts as infinitely slow; an infinite value is null", "quantiles by nearest rank, rounded up by at most 0.4%";
+    "ttft_p95_seconds", "s": "95th percentile of these times", "";
+    "ttft_p99_seconds", "s": "99th percentile of these times", "";
+    "tpot_p50_seconds", "s": "median time per output token: (last token - first token) / (tokens - 1). A request that was not served to its end counts as infinitely slow; an answer of one token does not count", "";
+    "tpot_p95_seconds", "s": "95th percentile of these times", "";
+    "tpot_p99_seconds", "s": "99th percentile of these times", "";
+    "e2e_latency_p50_seconds", "s": "median time from the arrival of a request to its last token. A request that was not served to its end counts as infinitely slow", "";
+    "e2e_latency_p95_seconds", "s": "95th percentile of these times", "";
+    "e2e_latency_p99_seconds", "s": "99th percentile of these times", "";
+    "output_tokens", "count": "tokens of the answers that were served to their end", "";
+    "output_tokens_per_second", "ratio": "these tokens divided by the time from the warm-up to the end of the run", "";
+    "cost_per_million_tokens", "price": "cost of all nodes divided by these tokens, times a million", "";
 }
 
 /// The metrics of one run: first the metrics of [`METRICS`] in their order, then the registered metrics by name.
@@ -105,6 +122,7 @@ impl Metrics {
         let rest =
             [rest.as_slice(), &rows.of_jobs_and_users(), &of_gpus(accounts), &of_random_faults(accounts, survived)]
                 .concat();
+        let rest = [rest.as_slice(), &of_requests(accounts)].concat();
         let values = [values.as_slice(), &rest].concat();
         assert_eq!(values.len(), METRICS.len(), "a value for each metric");
         Metrics(METRICS.iter().zip(values).chain(own_values(accounts)).collect())
@@ -317,6 +335,44 @@ fn of_random_faults(accounts: &RunAccount, survived: Value) -> [Value; 5] {
         false => ratio(time, NANOS_PER_HOUR * 1000),
     };
     [Value::Count(accounts.preemptions), survived, Value::Count(saved.ended), hours(saved.idle), hours(saved.busy)]
+}
+
+/// The metrics of requests to services for language models.
+fn of_requests(accounts: &RunAccount) -> [Value; 16] {
+    let mut all = ServiceAccount::default();
+    accounts.services.values().for_each(|service| all.merge(service));
+    let total = &all.total;
+    let at = |series, permille| Value::from(all.of(Function::Quantile(permille), series));
+    let ([ttft_p50, ttft_p95, ttft_p99], [tpot_p50, tpot_p95, tpot_p99], [e2e_p50, e2e_p95, e2e_p99]) = (
+        [500, 950, 990].map(|permille| at(RequestSeries::Ttft, permille)),
+        [500, 950, 990].map(|permille| at(RequestSeries::Tpot, permille)),
+        [500, 950, 990].map(|permille| at(RequestSeries::Latency, permille)),
+    );
+    let tokens = u128::from(total.output_tokens);
+    let length = accounts.now.checked_since(accounts.warm_up).unwrap_or_default();
+    let per_million = match cost(accounts) {
+        Value::Money(cost) => (u128::from(cost.get()) * 1_000_000).checked_div(tokens),
+        _ => None,
+    };
+    let per_million = per_million.map(|price| Value::Money(Money::new(u64::try_from(price).unwrap_or(u64::MAX))));
+    [
+        Value::Count(total.arrived),
+        Value::Count(all.unserved()),
+        Value::Count(total.without_replica),
+        Value::Count(total.repeated),
+        ttft_p50,
+        ttft_p95,
+        ttft_p99,
+        tpot_p50,
+        tpot_p95,
+        tpot_p99,
+        e2e_p50,
+        e2e_p95,
+        e2e_p99,
+        Value::Count(total.output_tokens),
+        if tokens == 0 { Value::Undefined } else { ratio(tokens * 1_000_000_000, u128::from(length.as_nanos())) },
+        per_million.unwrap_or(Value::Undefined),
+    ]
 }
 
 /// The hours of cloud instances. Undefined if no fleet creates instances.

@@ -121,7 +121,7 @@ fn input_parts(input: &Input, names: &Names) -> Option<Parts> {
             | FleetFact::GpuReported { .. },
         )
         | Input::Attempt { .. }
-        | Input::Usage(UsageFact::Sample { .. })
+        | Input::Usage(UsageFact::Sample { .. } | UsageFact::Served { .. })
         | Input::Evaluate { .. }
         | Input::Wakeup => None,
     }

@@ -14,6 +14,7 @@ mod page;
 mod perfetto;
 mod plot;
 mod policy_line;
+mod served;
 mod spans;
 mod summary;
 mod sweep;

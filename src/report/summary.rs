@@ -2,6 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 
+use super::served;
 use super::timeline::{about, timeline};
 use dryrack_engine::Standing;
 use dryrack_event::Outcome;
@@ -50,6 +51,7 @@ pub fn summary(heading: &Heading, accounts: &RunAccount, metrics: &Metrics, verd
     }
     text.push_str(&ran(metrics));
     text.push_str(&waited(accounts, metrics, heading.is_sample));
+    text.push_str(&served::lines(accounts, metrics));
     text.push_str(&used(accounts, metrics));
     let timeline = timeline(accounts);
     if !timeline.is_empty() {
@@ -63,11 +65,13 @@ pub fn summary(heading: &Heading, accounts: &RunAccount, metrics: &Metrics, verd
     text
 }
 
-/// The sentence about jobs that can never run. It comes before all figures, so that a reader cannot overlook it.
+/// The sentences about jobs that can never run and requests that were not served. They come before all figures, so that a reader cannot overlook them.
 fn never_runs(accounts: &RunAccount, metrics: &Metrics) -> String {
     let bad = AnsiColor::Red.on_default().bold();
     let sentence = accounts.unplaceable.sentence(metrics.count("jobs_submitted"));
-    sentence.map_or(String::new(), |sentence| format!("{bad}{sentence}{bad:#}\n\n"))
+    let requests = served::all_services(accounts).and_then(|all| served::unserved(&all));
+    let sentences = sentence.into_iter().chain(requests);
+    sentences.map(|sentence| format!("{bad}{sentence}{bad:#}\n\n")).collect()
 }
 
 /// A line such as `jobs      3 = 1 completed + 1 running + 1 waiting`.

@@ -17,6 +17,7 @@ use super::pods::{self, Pods};
 use super::policies;
 use super::requirements;
 use super::services;
+use super::serving::with_serving;
 use super::slurm;
 use super::speeds;
 use super::terms;
@@ -42,7 +43,7 @@ const UNSELECTABLE: [(&str, Unselectable); 2] = [("wait", Unselectable::Wait), (
 const CHECKPOINT: [&str; 2] = ["every", "restart"];
 
 /// Fields of a job in addition to those of its demand.
-const FIELDS: [&str; 39] = [
+const FIELDS: [&str; 40] = [
     "name",
     "at",
     "after",
@@ -74,6 +75,7 @@ const FIELDS: [&str; 39] = [
     "replicas",
     "scaling",
     "requests",
+    "serving",
     "unselectable",
     "startup_order",
     "stop_criteria",
@@ -221,7 +223,9 @@ fn entry(
     if let Some(grace) = behavior.launch.as_ref().and_then(|launch| launch.grace) {
         behavior.stop = behavior.stop.min(grace);
     }
-    behavior.requests = services::requests(&fields, spec.scaling.is_some(), report).map(Arc::new);
+    let scales_by_rate = spec.scaling.is_some() && !fields.has("serving");
+    behavior.requests = services::requests(&fields, scales_by_rate, report).map(Arc::new);
+    with_serving(&mut behavior, &fields, &spec, setting, report);
     warn_of_policies(&fields, &spec, &behavior, setting.profile, report);
     let cancel_at = fields.value::<SimTime>("cancel_at", report);
     let name = name_tree.and_then(|tree| Some((tree, name(tree, report)?)));

@@ -92,7 +92,7 @@ impl Value for Decimal {
     }
 }
 
-fn decimal(tree: &Tree, (least, most): (f64, f64), report: &mut Report) -> Option<f64> {
+pub(super) fn decimal(tree: &Tree, (least, most): (f64, f64), report: &mut Report) -> Option<f64> {
     let Decimal(number) = value(tree, report)?;
     if !(least..=most).contains(&number) {
         let help = format!("write a number from {least} to {most}");

@@ -14,8 +14,9 @@ use std::sync::Arc;
 
 use super::expectation_words::ReadContext;
 use dryrack_expect::{Bound, MetricCheck, Quantity, Restriction, Sign};
-use dryrack_metrics::{Definition, Function, Series, Unit, definitions};
+use dryrack_metrics::{Definition, Function, RequestSeries, Series, Unit, definitions};
 use dryrack_units::{Money, Permille, SimDuration, UnitError};
+use dryrack_workload::Arrival;
 use dryrack_yaml::{Node, Report, Span, Tree, Value, value};
 
 /// The functions that a message lists when a function is unknown.
@@ -124,6 +125,7 @@ impl Measured {
             Quantity::Run(definition) => definition.unit(),
             Quantity::AllocatedAt { .. } => Unit::Part,
             Quantity::Of { function, series, .. } => function.unit(series.unit()),
+            Quantity::OfRequests { function, series, .. } => function.unit(series.unit()),
         }
     }
 }
@@ -168,12 +170,41 @@ fn quantity(
         }
     };
     let function = function(name, whole, report);
+    if let Some(series) = request_series_by_name(series_part.text) {
+        return of_requests((function?, series), braces, whole, jobs, report);
+    }
     let series = series(series_part, whole, report);
     let mut of = jobs.map(|(_, jobs)| jobs).unwrap_or_default();
     if let Some(braces) = braces {
         restrict(braces, whole, &mut of, report)?;
     }
     Some(Measured(Quantity::Of { function: function?, series: series?, of }))
+}
+
+/// Reads an aggregate over requests, which can be restricted by the service only.
+fn of_requests(
+    (function, series): (Function, RequestSeries),
+    braces: Option<Part<'_>>,
+    whole: &Whole<'_>,
+    jobs: Option<(Span, Restriction)>,
+    report: &mut Report,
+) -> Option<Measured> {
+    let serves = |arrival: &Arrival| arrival.behavior.serving.is_some();
+    if !whole.setting.arrivals.iter().any(serves) && !whole.setting.is_varied {
+        let message = format!("`{}` is a value of requests, but no job has `serving`", series.name());
+        report.error_with_help(whole.span, message, "add `serving:` to a job, with the requests that it receives");
+        return None;
+    }
+    let mut of = jobs.map(|(_, jobs)| jobs).unwrap_or_default();
+    if let Some(braces) = braces {
+        restrict(braces, whole, &mut of, report)?;
+        if of.queue.is_some() || of.user.is_some() {
+            let help = "restrict it by `job`: `p99(ttft{job=chat}) <= 2s`";
+            report.error_with_help(whole.span(braces), "requests have no queue and no user", help);
+            return None;
+        }
+    }
+    Some(Measured(Quantity::OfRequests { function, series, jobs: of.jobs }))
 }
 
 /// Reads `130%`. Only whole percents are allowed, because recorded loads are rounded to whole percents.
@@ -196,6 +227,9 @@ fn run_wide(part: Part<'_>, whole: &Whole<'_>, report: &mut Report) -> Option<&'
         let short = known.short_name();
         let help = format!("write `{short}`, with the unit in the bound: `{short} <= 10m`");
         report.error_with_help(span, format!("`{typed}` contains a unit, which belongs to the bound"), help);
+    } else if request_series_by_name(typed.split('{').next().unwrap_or("").trim()).is_some() {
+        let help = format!("write a function: `p99({typed})`, `mean({typed})` or `max({typed})`");
+        report.error_with_help(span, format!("`{typed}` has one value for each request"), help);
     } else if series_by_name(typed.split('{').next().unwrap_or("").trim()).is_some() {
         let help = format!("write a function: `p95({typed})`, `mean({typed})` or `max({typed})`");
         report.error_with_help(span, format!("`{typed}` has one value for each replica"), help);
@@ -243,6 +277,10 @@ fn series_by_name(name: &str) -> Option<Series> {
     Series::ALL.iter().find(|(_, known, _)| *known == name).map(|(series, ..)| *series)
 }
 
+fn request_series_by_name(name: &str) -> Option<RequestSeries> {
+    RequestSeries::ALL.iter().find(|(_, known, _)| *known == name).map(|(series, ..)| *series)
+}
+
 fn series(part: Part<'_>, whole: &Whole<'_>, report: &mut Report) -> Option<Series> {
     let found = series_by_name(part.text);
     if found.is_none() {
@@ -253,7 +291,8 @@ fn series(part: Part<'_>, whole: &Whole<'_>, report: &mut Report) -> Option<Seri
                 report.error_with_help(span, message, format!("write `{typed}` without a function"));
             }
             false => {
-                let names = Series::ALL.iter().map(|(_, name, _)| *name);
+                let of_requests = RequestSeries::ALL.iter().map(|(_, name, _)| *name);
+                let names = Series::ALL.iter().map(|(_, name, _)| *name).chain(of_requests);
                 report.unknown(span, format!("no series is named `{typed}`"), typed, names);
             }
         }

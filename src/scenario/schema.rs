@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 
 use super::schema_shape::{Field, Kind, Shape};
 use super::{
-    schema_arrivals, schema_fleets, schema_kueue, schema_outside, schema_slurm, schema_speeds, schema_table,
-    schema_trace, schema_usage,
+    schema_arrivals, schema_fleets, schema_kueue, schema_outside, schema_serving, schema_slurm, schema_speeds,
+    schema_table, schema_trace, schema_usage,
 };
 
 /// Every kind of map that a scenario file has.
@@ -18,6 +18,7 @@ pub(super) fn shapes() -> impl Iterator<Item = &'static Shape> {
     let most = schema_table::SHAPES.iter().chain(schema_usage::SHAPES).chain(schema_fleets::SHAPES);
     most.chain(schema_arrivals::SHAPES)
         .chain(schema_outside::SHAPES)
+        .chain(schema_serving::SHAPES)
         .chain(schema_slurm::SHAPES)
         .chain(schema_speeds::SHAPES)
         .chain(schema_kueue::SHAPES)

@@ -320,6 +320,7 @@ pub(super) const SHAPES: &[Shape] = &[
             ("replicas", REPLICAS, "Number of replicas; for a service that scales, a range such as 1..4"),
             ("scaling", Kind::Map("scaling"), "Rule by which a service scales"),
             ("requests", REQUESTS, "Requests per second to the service"),
+            ("serving", Kind::Map("serving"), "Serving of a language model: requests, and how replicas serve them"),
             (
                 "unselectable",
                 Kind::Words(|| vec!["wait", "refuse"]),

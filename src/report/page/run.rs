@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value as Json, json};
 
 use super::super::bins::Bins;
+use super::super::served;
 use super::super::spans::Spans;
 use super::super::summary::replica_name;
 use super::super::timeline::about;
@@ -16,7 +17,7 @@ use super::html::{facts, list, page, section, table};
 use crate::plot::wait_place;
 use dryrack_engine::{Rehearsal, Standing};
 use dryrack_expect::Verdict;
-use dryrack_metrics::{Metrics, RunAccount, Unit, Value, definition_of, quantile};
+use dryrack_metrics::{Metrics, RequestSeries, RunAccount, Unit, Value, definition_of, quantile};
 use dryrack_units::{SimDuration, SimTime, counted};
 
 /// The contents of a report.
@@ -83,7 +84,8 @@ impl RunReport<'_> {
 
     /// Whether the outcome is bad: an expectation fails, or a job can never run.
     fn is_bad(&self) -> bool {
-        self.accounts.unplaceable.jobs > 0 || self.verdicts.iter().any(|verdict| !verdict.passed)
+        let has_unserved = self.accounts.services.values().any(|service| service.unserved() > 0);
+        self.accounts.unplaceable.jobs > 0 || has_unserved || self.verdicts.iter().any(|verdict| !verdict.passed)
     }
 
     /// The outcome of the run in one sentence.
@@ -92,9 +94,19 @@ impl RunReport<'_> {
         let (jobs, completed) = (count("jobs_submitted"), count("jobs_completed"));
         let end = about(self.accounts.now.since(SimTime::ZERO));
         let never = self.accounts.unplaceable.sentence(jobs).map_or(String::new(), |sentence| format!("{sentence}. "));
-        let mut text = format!("{never}{completed} of {} completed within {end}", counted(jobs as usize, "job"));
+        let services = served::all_services(self.accounts);
+        let unserved = services.as_ref().and_then(served::unserved).map_or(String::new(), |text| format!("{text}. "));
+        let mut text =
+            format!("{never}{unserved}{completed} of {} completed within {end}", counted(jobs as usize, "job"));
         if let Some(Value::Time(wait)) = self.metrics.get("queue_wait_p95_seconds") {
             text.push_str(&format!(", 95% of the placed replicas waited {} or less", about(wait)));
+        }
+        if let Some(all) = &services {
+            let at = |series| served::percentile(all, series, 990);
+            let (ttft, tpot) = (at(RequestSeries::Ttft), at(RequestSeries::Tpot));
+            text.push_str(&format!(
+                ", the 99th percentile of the time to first token is {ttft}, of the time per token {tpot}"
+            ));
         }
         let (what, name) = if self.has_gpus() { ("GPU", "gpu_allocated") } else { ("CPU", "cpu_allocated") };
         if let Some(Value::Ratio(part)) = self.metrics.get(name) {
