@@ -45,6 +45,16 @@ pub fn stated_tolerations(spec: &JobSpec) -> &[Toleration] {
     spec.pod.as_ref().map_or(&[], |pod| &pod.spec.tolerations)
 }
 
+/// Whether a placement holds devices only for a pod that claims some.
+pub fn has_its_devices(fleet: &Fleet, spec: &JobSpec, placement: &Placement) -> bool {
+    let claims_some = spec.pod.as_ref().is_some_and(|pod| !pod.spec.resource_claims.is_empty());
+    let is_of_devices = |claim: &NodeClaim| {
+        let shape = &fleet.node(claim.node).shape;
+        claim.gpus.iter().any(|part| shape.is_of_devices(part.index))
+    };
+    claims_some || !placement.claims().iter().any(is_of_devices)
+}
+
 /// Whether a pod with these tolerations tolerates the taints that nodes in this state have. Kubernetes binds such a pod
 /// to them.
 pub fn tolerate_state<'t>(tolerations: impl IntoIterator<Item = &'t Toleration>, state: NodeState) -> bool {
@@ -94,8 +104,10 @@ fn overcommits(fleet: &Fleet, claim: &NodeClaim) -> bool {
         let share = gpu.taken.get() + gpu.foreign.share.get() + part.share.get();
         let memory =
             gpu.memory_taken.get() + gpu.foreign.memory.get() + part.memory.get() + shape.reserved.gpu_memory.get();
-        gpus |= share > GpuShare::WHOLE.get() && part.share > GpuShare::ZERO;
-        gpus |= memory > kind.memory.get() && part.memory > Bytes::ZERO;
+        // Pods that share a claim all hold its devices.
+        let is_shared = shape.is_of_devices(part.index);
+        gpus |= share > GpuShare::WHOLE.get() && part.share > GpuShare::ZERO && !is_shared;
+        gpus |= memory > kind.memory.get() && part.memory > Bytes::ZERO && !is_shared;
     }
     cpu || (draws_on_ram && ram + held_by_unified(shape, status) > shape.ram.get()) || gpus
 }
@@ -253,9 +265,11 @@ fn can_serve(shape: &NodeShape, deployment: &Deployment, claim: &NodeClaim) -> b
 
 fn has_its_gpus(fleet: &Fleet, demand: &Demand, task: &TaskDemand, claim: &NodeClaim) -> bool {
     let shape = &fleet.node(claim.node).shape;
-    let Some(gpus) = &task.gpus else { return claim.gpus.is_empty() };
+    // Devices are not part of the demand: `has_its_devices` checks them.
+    let own = || claim.gpus.iter().filter(|part| !shape.is_of_devices(part.index));
+    let Some(gpus) = &task.gpus else { return own().next().is_none() };
     let distinct = claim.gpus.windows(2).all(|pair| pair[0].index < pair[1].index);
-    let suits = claim.gpus.iter().all(|part| {
+    let suits = own().all(|part| {
         let gpu = &shape.gpus[usize::from(part.index)];
         (gpus.models.is_empty() || gpus.models.contains(&gpu.model))
             && gpus.min_memory.is_none_or(|least| gpu.memory >= least)
@@ -264,12 +278,10 @@ fn has_its_gpus(fleet: &Fleet, demand: &Demand, task: &TaskDemand, claim: &NodeC
         Some(Pick::AllGpus(picked)) => picked.iter().filter(|gpu| gpu.node == claim.node).count() as u64,
         Some(Pick::Nodes(_) | Pick::Gpus(_)) | None => u64::from(gpus.count) * u64::from(claim.tasks),
     };
-    let shares: u64 = claim.gpus.iter().map(|part| u64::from(part.share.get())).sum();
-    let memory: u64 = claim.gpus.iter().map(|part| part.memory.get()).sum();
+    let shares: u64 = own().map(|part| u64::from(part.share.get())).sum();
+    let memory: u64 = own().map(|part| part.memory.get()).sum();
     let enough = match gpus.take {
-        GpuTake::Whole => {
-            claim.gpus.len() as u64 == wanted && claim.gpus.iter().all(|part| part.share == GpuShare::WHOLE)
-        }
+        GpuTake::Whole => own().count() as u64 == wanted && own().all(|part| part.share == GpuShare::WHOLE),
         GpuTake::Share(share) => shares == u64::from(share.get()) * wanted,
         GpuTake::Memory(each) => memory == each.get() * wanted,
     };

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::blocks::BlockSet;
-use super::claim::NodeClaim;
+use super::claim::{GpuClaim, NodeClaim};
+use super::device::{DeviceName, PublishedDevice};
 use super::instance::Instance;
 use super::ledger;
 use dryrack_catalog::{ComputeCapability, CpuArch, Os, Vendor};
@@ -53,6 +54,10 @@ pub struct NodeShape {
     /// nodes do not change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubernetes: Option<Arc<KubernetesNode>>,
+    /// The devices of the node that are GPUs or parts of GPUs, if drivers of dynamic resource allocation publish any.
+    /// Their GPUs come last in `gpus`. This field must stay last, and is left out if there are no devices.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<PublishedDevice>,
 }
 
 /// The fields of a Kubernetes node that the other fields of a node do not hold.
@@ -235,6 +240,7 @@ impl NodeShape {
             switch: None,
             instance: None,
             kubernetes: None,
+            devices: Vec::new(),
         }
     }
 
@@ -266,6 +272,35 @@ impl NodeShape {
             return Err("a node that draws less power when busy than at rest");
         }
         Ok(())
+    }
+
+    /// The number of GPUs that are not devices. They are the first ones.
+    pub fn gpus_without_devices(&self) -> usize {
+        self.devices.iter().map(|device| usize::from(device.gpu)).min().unwrap_or(self.gpus.len())
+    }
+
+    /// Whether the GPU with this index is, or consists of, devices that pods claim by name.
+    pub fn is_of_devices(&self, gpu: u16) -> bool {
+        usize::from(gpu) >= self.gpus_without_devices()
+    }
+
+    /// The parts of GPUs that these devices are, by GPU. Names of other devices are passed over.
+    pub fn parts_of<'n>(&self, names: impl IntoIterator<Item = &'n DeviceName>) -> SmallVec<[GpuClaim; 2]> {
+        let mut parts: SmallVec<[GpuClaim; 2]> = SmallVec::new();
+        for name in names {
+            let Some(device) = self.devices.iter().find(|device| device.name == *name) else { continue };
+            match parts.binary_search_by_key(&device.gpu, |part| part.index) {
+                Ok(place) => {
+                    let part = &mut parts[place];
+                    part.share = GpuShare::WHOLE.min(part.share + device.share);
+                    part.memory = part.memory + device.memory;
+                }
+                Err(place) => {
+                    parts.insert(place, GpuClaim { index: device.gpu, share: device.share, memory: device.memory });
+                }
+            }
+        }
+        parts
     }
 
     /// Whether any GPU's memory is part of the node's RAM.

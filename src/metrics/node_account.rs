@@ -253,7 +253,7 @@ impl NodeAccount {
                 GpuTake::Memory(_) => 0,
             }
         };
-        let places: Vec<u64> = (0..shape.gpus.len()).map(places).filter(|places| *places > 0).collect();
+        let places: Vec<u64> = (0..shape.gpus_without_devices()).map(places).filter(|places| *places > 0).collect();
         let offered = |tasks: u64| places.iter().map(|places| u128::from((*places).min(tasks))).sum::<u128>();
         let (mut low, mut high) = (0, most);
         while low < high {

@@ -288,6 +288,9 @@ pub struct PodClaim {
     pub name: Arc<str>,
     #[serde(default, skip_serializing_if = "is_default")]
     pub resource_claim_name: Option<Arc<str>>,
+    /// The template from which a claim is made for this pod alone. The claim ends with the pod.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub resource_claim_template_name: Option<Arc<str>>,
 }
 
 /// The gang to which the pod belongs.

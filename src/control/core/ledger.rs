@@ -54,7 +54,11 @@ impl Core {
             let tolerations = safety::stated_tolerations(spec).iter().chain(&of_admission);
             self.profile.flow.kubernetes().is_some() && safety::tolerate_state(tolerations, state)
         };
-        safety::broken_by(&self.fleet, demand, placement, tolerates)
+        let mut broken = safety::broken_by(&self.fleet, demand, placement, tolerates);
+        if !safety::has_its_devices(&self.fleet, spec, placement) {
+            broken.extend(placement.claims().first().map(|claim| (claim.node, Safety::RequirementUnmet)));
+        }
+        broken
     }
 
     /// Enters a placement into the ledger, and charges it to shares and quotas.

@@ -15,6 +15,7 @@ use crate::core::Core;
 use crate::core::store::{ReplicaIndex, Wait};
 use crate::flow::Flow;
 use dryrack_event::{Event, Histogram, Outcome, Reason, Refusal as Refused};
+use dryrack_fleet::DeviceName;
 use dryrack_kubernetes::cluster::PodInfo;
 use dryrack_kubernetes::cycle::{self, Decision, Outcome as Decided, Plugin, PostFilter, RefusedByAll};
 use dryrack_kubernetes::devices::Allocations;
@@ -144,7 +145,8 @@ impl Kubernetes {
     ) -> bool {
         let Chosen { node, devices, total, decision } = chosen;
         let name = Arc::clone(self.cluster.node(node).name());
-        let Some(candidate) = self.candidate(core, index, &name, total) else { return false };
+        let held = self.devices_of(pod, devices.as_ref());
+        let Some(candidate) = self.candidate(core, index, &name, (total, &held)) else { return false };
         match &decision {
             Some(decision) => self.keep_examination(core, index, decision, Ok(&candidate)),
             None if pod.pod.spec.node_name.is_some() => {
@@ -170,12 +172,18 @@ impl Kubernetes {
         true
     }
 
-    /// The place of a pod on a node. `None` if the ledger has no room there.
-    pub(super) fn candidate(&self, core: &Core, index: ReplicaIndex, node: &str, total: i64) -> Option<Candidate> {
+    /// The place of a pod that holds these devices, on a node with this score. `None` if the ledger has no room there.
+    pub(super) fn candidate(
+        &self,
+        core: &Core,
+        index: ReplicaIndex,
+        node: &str,
+        (total, devices): (i64, &[DeviceName]),
+    ) -> Option<Candidate> {
         let id = self.ids[node];
         let demand = Arc::clone(core.demand_of(index));
         let task = demand.task().expect("only demands for tasks have pods");
-        let placement = pods::placement_on(id, core.fleet.node(id), task)?;
+        let placement = pods::placement_on(id, core.fleet.node(id), task, devices)?;
         Some(Candidate { placement, score: Score::new(total as f64) })
     }
 

@@ -12,6 +12,8 @@ pub(super) struct MirroredNode {
     pub name: Arc<str>,
     /// What the node's object was last made of.
     pub seen: pods::Seen,
+    /// The GPUs whose devices are not published now.
+    pub withdrawn: Vec<u16>,
 }
 
 /// The cluster of these objects, without nodes.

@@ -152,7 +152,10 @@ impl Kubernetes {
         let id = self.ids[self.cluster.node(node).name()];
         self.pods.get(&index).filter(|record| record.info.key == pod.key)?;
         let demand = core.demand_of(index);
-        let placement = super::pods::placement_on(id, core.fleet.node(id), demand.task()?)?;
+        let Outcome::Fits { best } = &decided.outcome else { return None };
+        let found = best.iter().find(|(index, _)| *index == node).and_then(|(_, devices)| devices.as_ref());
+        let held = self.devices_of(pod, found);
+        let placement = super::pods::placement_on(id, core.fleet.node(id), demand.task()?, &held)?;
         let total = decided.scores.as_ref().and_then(|scores| scores.totals.iter().copied().max()).unwrap_or(0);
         Some(Candidate { placement, score: Score::new(total as f64) })
     }

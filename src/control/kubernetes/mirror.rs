@@ -16,6 +16,8 @@ pub(super) enum Found {
     Added(Arc<str>),
     Updated(Arc<str>, Arc<NodeShape>),
     Removed,
+    /// Devices of a node are published, or not published any more.
+    Devices,
     /// With the name of the node.
     PodRemoved(Arc<str>, Arc<PodInfo>),
     /// A pod that waited for its gang has lost its node.
@@ -49,6 +51,7 @@ impl Kubernetes {
                 }
                 Found::PermitLost(key) => self.lose_permit(core, &key),
                 Found::Removed => self.happened(core, &Event::NodeRemoved),
+                Found::Devices => self.happened(core, &Event::ClaimChanged),
                 Found::PodRemoved(node, pod) => {
                     self.happened(core, &Event::PodRemoved(self.cluster.find(&node), &pod));
                     if !pod.pod.spec.resource_claims.is_empty() {
@@ -67,7 +70,10 @@ impl Kubernetes {
             while self.nodes.len() <= id.index() {
                 let name = Arc::clone(&core.fleet.node(NodeId::new(self.nodes.len())).name);
                 self.ids.insert(Arc::clone(&name), NodeId::new(self.nodes.len()));
-                self.nodes.push(MirroredNode { name, seen: None });
+                self.nodes.push(MirroredNode { name, seen: None, withdrawn: Vec::new() });
+            }
+            if self.follow_devices(core, *id) {
+                found.push(Found::Devices);
             }
             let usable = pods::usable_gpus(node).count();
             let now = pods::seen_of(node);

@@ -19,6 +19,7 @@ mod arrival;
 mod attempt;
 mod budgets;
 mod cluster;
+mod devices;
 mod evictions;
 mod examine;
 mod gates;
@@ -54,6 +55,7 @@ use dryrack_fleet::Placement;
 use dryrack_ids::{AttemptId, NodeId};
 use dryrack_kubernetes::cluster::{Cluster, Placed, PodInfo};
 use dryrack_kubernetes::cycle::{self, KnownRefusals};
+use dryrack_kubernetes::object::ClaimSpec;
 use dryrack_kubernetes::plugins::dynamic_resources::claim_keys;
 use dryrack_objects::{ClusterObjects, Pod};
 use dryrack_scheduler::Examination;
@@ -101,6 +103,8 @@ pub(crate) struct Kubernetes {
     known_refusals: KnownRefusals,
     evictions: Evictions,
     budgets: Budgets,
+    /// The specs of claims that are made from templates, by namespace and template.
+    claim_templates: BTreeMap<(Arc<str>, Arc<str>), ClaimSpec>,
     /// Where the next attempt starts to examine nodes.
     next_node: usize,
     /// Number of attempts so far.
@@ -131,6 +135,7 @@ impl Kubernetes {
             known_refusals: KnownRefusals::default(),
             evictions: Evictions::default(),
             budgets: Budgets::default(),
+            claim_templates: BTreeMap::new(),
             next_node: 0,
             attempts: 0,
         }
@@ -209,6 +214,7 @@ impl Kubernetes {
         for key in claim_keys(&pod) {
             self.cluster.devices.release(&key, &pod.pod.metadata.name);
         }
+        self.delete_claims(&pod);
         self.cluster.gangs.forget(&pod);
         pod
     }
@@ -223,6 +229,7 @@ impl Flow for Kubernetes {
         };
         let group = self.group_of(core, index, &info);
         self.budgets.expect(index, &info, &self.cluster);
+        self.make_claims(&info);
         self.keys.insert(Arc::clone(&info.key));
         self.cluster.gangs.know(&info);
         self.pods.insert(index, PodRecord { info: Arc::new(info), group });
@@ -267,6 +274,7 @@ impl Flow for Kubernetes {
         );
         let on_nodes: usize = self.cluster.nodes().iter().map(|node| node.pods.len()).sum();
         assert_eq!(on_nodes, self.placed.len() + self.permits.len(), "a pod is on a node and belongs to no attempt");
+        self.check_devices(core);
     }
 
     /// Asserts nothing, because a pod may wait for its back-off beside a free node.
@@ -310,6 +318,7 @@ impl Flow for Kubernetes {
         self.gates.remove(index, &info);
         self.queue.remove(index);
         self.leave_permit(core, index);
+        self.delete_claims(&info);
         self.cluster.gangs.forget(&info);
         if self.cluster.nominations.node_of(&info.key).is_some() {
             self.cluster.nominations.clear(&info.key);

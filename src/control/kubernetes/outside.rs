@@ -49,7 +49,8 @@ impl Kubernetes {
         let Some(in_cluster) = self.cluster.find(&core.fleet.node(node).name) else {
             return core.emit(not_possible(attempt, Reason::PlaceNotReady));
         };
-        let placed = task.task().and_then(|task| pods::placement_on(node, core.fleet.node(node), task));
+        let held = self.devices_of(&self.pods[&index].info, None);
+        let placed = task.task().and_then(|task| pods::placement_on(node, core.fleet.node(node), task, &held));
         let because = match (placed, core.profile.program) {
             (None, _) => Some(Reason::DoesNotFit),
             (Some(placement), Some(program)) => refused(core, index, &placement, program),

@@ -38,7 +38,8 @@ impl Kubernetes {
         let Some((index, reserved)) = self.permits.take(key) else { return };
         let pod = Arc::clone(&self.pods[&index].info);
         let is_ready = core.fleet.node(self.ids[&reserved.node]).status.state == NodeState::Ready;
-        match self.candidate(core, index, &reserved.node, reserved.total).filter(|_| is_ready) {
+        let held = self.devices_of(&pod, None);
+        match self.candidate(core, index, &reserved.node, (reserved.total, &held)).filter(|_| is_ready) {
             Some(candidate) => {
                 core.change_candidate(index, &candidate);
                 self.carry_out(core, index, &pod, (reserved.node, candidate));

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dryrack_catalog::{CpuArch, Vendor};
-use dryrack_fleet::{Fleet, GpuShape, GpuStatus, Node as FleetNode, NodeClaim, NodeShape, NodeState, Placement};
+use dryrack_fleet::{
+    DeviceName, Fleet, GpuShape, GpuStatus, Node as FleetNode, NodeClaim, NodeShape, NodeState, Placement,
+};
 use dryrack_ids::{AttemptId, NodeId};
 use dryrack_kubernetes::object::{
     Container, Effect, Labels, Node, NodeSelector, NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm,
@@ -88,6 +90,10 @@ pub fn pod_of_attempt(
     if attempt.number > 1 {
         pod.spec.node_name = None;
         pod.status.start_time = None;
+        let name = Arc::clone(&pod.metadata.name);
+        for claim in pod.spec.resource_claims.iter_mut().filter(|claim| claim.resource_claim_template_name.is_some()) {
+            claim.resource_claim_name = Some(Arc::from(format!("{name}-{}", claim.name)));
+        }
     }
     if let Some(Pick::Nodes(nodes)) = &spec.demand.pick {
         let names = nodes.iter().map(|node| Arc::clone(&fleet.node(*node).name)).collect();
@@ -281,8 +287,8 @@ fn allocatable(shape: &NodeShape) -> ResourceList {
     let ram = shape.ram.get().saturating_sub(shape.reserved.ram.get());
     list.insert(Arc::from("memory"), quantity(ram.to_string()));
     list.insert(Arc::from("pods"), quantity(PODS.to_string()));
-    if let Some(gpu) = shape.gpus.first() {
-        list.insert(Arc::from(resource_of(gpu)), quantity(shape.gpus.len().to_string()));
+    if let Some(gpu) = reported(shape).first() {
+        list.insert(Arc::from(resource_of(gpu)), quantity(reported(shape).len().to_string()));
     }
     list
 }
@@ -296,26 +302,39 @@ fn labels(node: &FleetNode) -> Labels {
     add(HOSTNAME, Arc::clone(&node.name));
     add(OS, Arc::from(shape.os.as_str()));
     add(ARCH, Arc::from(arch(shape.arch)));
-    if let Some(gpu) = shape.gpus.first() {
+    if let Some(gpu) = reported(shape).first() {
         add(GPU_PRODUCT, Arc::clone(&gpu.model));
         add(GPU_MEMORY, Arc::from((gpu.memory.get() >> 20).to_string()));
     }
     labels
 }
 
+/// The GPUs that pods request by a resource. Other GPUs are devices that pods claim by name.
+fn reported(shape: &NodeShape) -> &[GpuShape] {
+    &shape.gpus[..shape.gpus_without_devices()]
+}
+
 /// The resource of each GPU model of a node.
 pub fn models_of(shape: &NodeShape) -> impl Iterator<Item = (Arc<str>, &'static str)> {
-    shape.gpus.iter().map(|gpu| (Arc::clone(&gpu.model), resource_of(gpu)))
+    reported(shape).iter().map(|gpu| (Arc::clone(&gpu.model), resource_of(gpu)))
 }
 
 /// The indices of the GPUs that the device plugin of a node reports: those in a usable state that nobody outside uses.
 /// There is no device plugin for GPUs whose memory is part of the RAM.
 pub fn usable_gpus(node: &FleetNode) -> impl Iterator<Item = u16> {
-    let gpus = node.status.gpus.iter().zip(&node.shape.gpus).enumerate();
-    let is_reported = |(_, (gpu, shape)): &(usize, (&GpuStatus, &GpuShape))| {
-        gpu.state.is_usable() && gpu.foreign.is_none() && !shape.unified
-    };
+    let gpus = node.status.gpus.iter().zip(reported(&node.shape)).enumerate();
+    let is_reported = |(_, (gpu, shape)): &(usize, (&GpuStatus, &GpuShape))| is_working(gpu) && !shape.unified;
     gpus.filter(is_reported).map(|(index, _)| index as u16)
+}
+
+fn is_working(gpu: &GpuStatus) -> bool {
+    gpu.state.is_usable() && gpu.foreign.is_none()
+}
+
+/// The GPUs whose devices the driver does not publish now: those in an unusable state, or that somebody outside uses.
+pub(super) fn withdrawn_gpus(node: &FleetNode) -> Vec<u16> {
+    let gpus = node.status.gpus.iter().enumerate().skip(node.shape.gpus_without_devices());
+    gpus.filter(|(_, gpu)| !is_working(gpu)).map(|(index, _)| index as u16).collect()
 }
 
 /// The RAM that programs outside use as the memory of GPUs.
@@ -324,9 +343,14 @@ pub fn foreign_ram(node: &FleetNode) -> Bytes {
     gpus.filter(|(_, shape)| shape.unified).map(|(gpu, _)| gpu.foreign.memory).sum()
 }
 
-/// What a pod holds on a node. The kubelet gives it the free GPUs with the lowest numbers. `None` if the node lacks a
-/// GPU that the scheduler has counted.
-pub(super) fn placement_on(id: NodeId, node: &FleetNode, task: &TaskDemand) -> Option<Placement> {
+/// What a pod holds on a node: the GPUs of these devices, and as many others as it requests. The kubelet gives it the free
+/// GPUs with the lowest numbers. `None` if the node lacks a GPU that the scheduler has counted.
+pub(super) fn placement_on(
+    id: NodeId,
+    node: &FleetNode,
+    task: &TaskDemand,
+    devices: &[DeviceName],
+) -> Option<Placement> {
     let wanted = task.gpus.as_ref().map_or(0, |gpus| gpus.count as usize);
     let is_free = |index: &u16| node.status.gpus[usize::from(*index)].holders == 0;
     // The labels of a node describe its first GPU. Others may be of another model.
@@ -336,8 +360,9 @@ pub(super) fn placement_on(id: NodeId, node: &FleetNode, task: &TaskDemand) -> O
     };
     let claim =
         |index: u16| dryrack_fleet::GpuClaim { index, share: GpuShare::WHOLE, memory: memory_of(&node.shape, index) };
-    let gpus: SmallVec<[_; 2]> = usable_gpus(node).filter(is_free).filter(suits).take(wanted).map(claim).collect();
+    let mut gpus: SmallVec<[_; 2]> = usable_gpus(node).filter(is_free).filter(suits).take(wanted).map(claim).collect();
     (gpus.len() == wanted).then(|| {
+        gpus.extend(node.shape.parts_of(devices));
         let claim = NodeClaim { tasks: 1, cpu: task.cpu, ram: task.ram, gpus, ..NodeClaim::of_nothing(id) };
         Placement::new(smallvec![claim])
     })

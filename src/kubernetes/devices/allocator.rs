@@ -108,7 +108,7 @@ impl Devices {
             let pool = &self.pools[slice.pool];
             is_any_invalid |= !pool.is_valid;
             if pool.is_complete && pool.is_valid {
-                candidates.extend(slice.devices.clone());
+                candidates.extend(slice.devices.clone().filter(|device| !self.is_withdrawn[*device]));
             }
         }
         let agreements = claims.iter().map(agreements_of).collect();
@@ -216,7 +216,7 @@ impl Search<'_> {
                 )));
             }
             for device in slice.devices.clone() {
-                if self.is_selectable(key, want, device)? {
+                if !self.devices.is_withdrawn[device] && self.is_selectable(key, want, device)? {
                     all.push(device);
                 }
             }

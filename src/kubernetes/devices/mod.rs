@@ -56,6 +56,8 @@ pub struct Devices {
     claims: BTreeMap<Arc<str>, ResourceClaim>,
     /// For each device, whether a claim holds it.
     is_taken: Vec<bool>,
+    /// For each device, whether its driver has stopped publishing it.
+    is_withdrawn: Vec<bool>,
     selectors: Selectors,
 }
 
@@ -98,6 +100,7 @@ impl Devices {
         let mut known = Devices { classes, ..Devices::default() };
         known.add_slices(slices);
         known.is_taken = vec![false; known.devices.len()];
+        known.is_withdrawn = vec![false; known.devices.len()];
         for claim in claims {
             known.add_claim(claim);
         }
@@ -198,6 +201,19 @@ impl Devices {
                 claim.status.reserved_for.push(consumer);
             }
         }
+    }
+
+    /// Publishes a device, or stops publishing it. A claim that holds it keeps it.
+    pub fn publish(&mut self, id: &DeviceId, is_published: bool) {
+        if let Some(index) = self.by_id.get(id) {
+            self.is_withdrawn[*index] = !is_published;
+        }
+    }
+
+    /// Removes a claim. Its devices are free then.
+    pub fn remove_claim(&mut self, key: &str) {
+        self.deallocate(key);
+        self.claims.remove(key);
     }
 
     /// Ends the use of a claim by a pod. A claim without users loses its devices, as the claim controller of Kubernetes

@@ -5,6 +5,7 @@
 //! cluster. Each part remembers its place in its own file.
 
 mod added;
+mod devices;
 mod files;
 mod nodes;
 mod pods;
@@ -76,6 +77,9 @@ pub(super) fn read(
     tell_unused(&manifests.unused, options.tells_unused, key, report);
     for (node, span) in &cluster.nodes {
         nodes::declare(node, *span, world, report);
+    }
+    if profile.flow.kubernetes().is_some() {
+        devices::declare(&cluster.slices, key, world, report);
     }
     let (drafts, claims) = pods::drafts(&cluster, report);
     if options.streamed && !drafts.is_empty() {
