@@ -172,6 +172,8 @@ fn main() -> ExitCode {
         objects: None,
         kueue: Vec::new(),
         warm_up: None,
+        currency: None,
+        electricity: None,
     };
     let (mut digester, mut ended) = (Digester::default(), Ended::default());
     let begun = Instant::now();

@@ -237,6 +237,8 @@ fn run_one(profile: &str, kind: Kind, jobs: u64, nodes: u64) -> ExitCode {
         objects: None,
         kueue: Vec::new(),
         warm_up: None,
+        currency: None,
+        electricity: None,
     };
     let expected = rehearsal.arrivals.len() as u64;
     let (mut digester, mut ended) = (Digester::default(), Ended::default());

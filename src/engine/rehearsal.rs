@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::cloud_models::CloudModels;
 use dryrack_control::Profile;
 use dryrack_event::{FleetFact, Input};
-use dryrack_fleet::{FleetSpec, Foreign, GpuState, NodeSpec, NodeState};
+use dryrack_fleet::{Electricity, FleetSpec, Foreign, GpuState, NodeSpec, NodeState};
 use dryrack_ids::{FleetId, GpuId, JobId, NodeId};
 use dryrack_objects::ClusterObjects;
 use dryrack_units::{Bytes, SimTime};
@@ -45,6 +45,10 @@ pub struct Rehearsal {
     pub branch: Option<Branch>,
     /// Metrics ignore everything before this time. They also ignore jobs that were submitted before it.
     pub warm_up: Option<SimTime>,
+    /// The name of the currency of all prices, if the scenario states it. It is never converted.
+    pub currency: Option<Arc<str>>,
+    /// What electricity costs and emits, if the scenario states it.
+    pub electricity: Option<Arc<Electricity>>,
 }
 
 /// The changes to a run at a given time.

@@ -177,6 +177,8 @@ pub fn draw_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
         objects: None,
         kueue: Vec::new(),
         warm_up: None,
+        currency: None,
+        electricity: None,
     };
     add_fleets(seed, &mut rehearsal);
     add_services(seed, &mut rehearsal);

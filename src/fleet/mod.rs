@@ -11,6 +11,7 @@ mod claim;
 mod classes;
 mod cloud;
 mod device;
+mod electricity;
 mod gpu_keys;
 mod hosting;
 mod instance;
@@ -19,6 +20,7 @@ mod ledger;
 mod node;
 mod node_blocks;
 mod node_changes;
+mod payment;
 mod restricted;
 mod serving;
 mod steps;
@@ -28,6 +30,7 @@ pub use claim::{GpuClaim, NodeClaim, Placement};
 pub use classes::{Class, ClassHead, ClassId, ShapeGroup};
 pub use cloud::{InstanceState, offer_of};
 pub use device::{DeviceName, PublishedDevice};
+pub use electricity::Electricity;
 pub use hosting::Hosting;
 pub use instance::{Cloud, FleetKind, FleetNodes, FleetPlacement, FleetSpec, IdleDuration, Instance};
 pub use islands::{ISLANDS_LABEL, Islands, IslandsError, read_islands};
@@ -36,6 +39,7 @@ pub use node::{
     Reliance, Reserved, SILENT_STATES,
 };
 
+pub use payment::Payment;
 pub use restricted::{RESTRICTED_CORES_LABEL, restricted};
 pub use serving::{
     Accounting, Columns, GpuKind, GpuStanding, Host, Labels, Left, ModelKey, Part, ServedInstance, Serving, ServingGpu,

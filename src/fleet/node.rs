@@ -11,6 +11,7 @@ use super::claim::{GpuClaim, NodeClaim};
 use super::device::{DeviceName, PublishedDevice};
 use super::instance::Instance;
 use super::ledger;
+use super::payment::Payment;
 use dryrack_catalog::{ComputeCapability, CpuArch, Os, Vendor};
 use dryrack_units::{Bytes, GpuShare, MilliCpu, MilliWatts, Money};
 
@@ -42,6 +43,10 @@ pub struct NodeShape {
     pub gpus: Vec<GpuShape>,
     /// The price per hour, if the scenario gives one.
     pub price_per_hour: Option<Money>,
+    /// Set if the price is due whether or not the node is there. Left out if absent, so that digests of other nodes do
+    /// not change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payment: Option<Payment>,
     /// The power draw, if the scenario gives one.
     #[serde(default)]
     pub power: Option<Power>,
@@ -235,6 +240,7 @@ impl NodeShape {
             reserved: Reserved::default(),
             gpus,
             price_per_hour: None,
+            payment: None,
             power: None,
             rack: None,
             switch: None,

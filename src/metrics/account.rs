@@ -18,7 +18,7 @@ use super::usage_account::{Held, SavedAccount, UsageAccount, gpu_parts, is_failu
 use super::{JobAccount, JobFigures, ReplicaAccount, Row};
 use dryrack_engine::Rehearsal;
 use dryrack_event::{Declaration, Event, Histogram, Input, Outcome, Phase, Reason, Refusal, Sink, UsageFact};
-use dryrack_fleet::{InstanceState, Placement};
+use dryrack_fleet::{Electricity, InstanceState, Placement};
 use dryrack_ids::{AttemptId, GpuId, JobId, Names, NodeId, Records};
 use dryrack_units::SimTime;
 use dryrack_workload::{JobBehavior, JobSpec, Speed, UtilizationPolicy};
@@ -66,6 +66,9 @@ pub struct RunAccount {
     pub unplaceable: UnplaceableAccount,
     /// Whether any node states its power draw.
     states_power: bool,
+    /// The name of the currency of all prices, and what electricity costs and emits, if the scenario states them.
+    pub currency: Option<Arc<str>>,
+    pub electricity: Option<Arc<Electricity>>,
     /// The utilization policy of each bound attempt.
     policies: BTreeMap<AttemptId, UtilizationPolicy>,
     /// Nodes whose instance a cloud took away and whose attempts may not have ended yet.
@@ -115,6 +118,8 @@ impl RunAccount {
         RunAccount {
             jobs: Records::with_capacity(rehearsal.arrivals.len()),
             states_power: false,
+            currency: rehearsal.currency.clone(),
+            electricity: rehearsal.electricity.clone(),
             behaviors: rehearsal.arrivals.iter().map(|arrival| Arc::clone(&arrival.behavior)).collect(),
             fragments: FragmentAccount::of(rehearsal),
             warm_up: rehearsal.warm_up.unwrap_or(SimTime::ZERO),
@@ -270,7 +275,7 @@ impl RunAccount {
             if placement.touches(claim.node) && from < self.now {
                 let shape = &self.nodes[claim.node.index()].spec.shape;
                 let held = Held { claim, shape, gpus_before, from, to: self.now, ran };
-                self.usage.add(behavior, &held);
+                self.usage.add(behavior, &held, self.electricity.as_deref());
             }
             gpus_before += claim.gpus.len();
         }
@@ -577,7 +582,7 @@ impl Sink for RunAccount {
                 self.names.nodes.add_new(Arc::clone(&spec.name));
                 self.load.add_gpus(spec.shape.gpus.len());
                 self.states_power |= spec.shape.power.is_some();
-                self.nodes.push(NodeAccount::new(spec, state, at));
+                self.nodes.push(NodeAccount::new(spec, state, at).with_electricity(self.electricity.as_ref()));
                 self.current.follow(Rates::default(), self.nodes[node.index()].current());
                 self.fragments.touch(node);
             }

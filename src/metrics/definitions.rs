@@ -17,6 +17,7 @@ use super::service_account::{RequestSeries, ServiceAccount};
 use super::value::{Definition, SLOWDOWN_BOUND, Value};
 use dryrack_engine::{Accounts, Standing};
 use dryrack_event::Outcome;
+use dryrack_fleet::Payment;
 use dryrack_units::{Money, SimDuration, SimTime};
 
 macro_rules! metrics {
@@ -58,7 +59,7 @@ metrics! {
     "instances_made", "count": "instances that were requested from clouds", "";
     "instances_taken", "count": "running instances that were lost, or that their cloud took back", "";
     "instance_hours", "h": "total hours of all instances of cloud fleets, from request to release", "";
-    "cost", "price": "sum over all nodes with a price: price per hour, times the hours during which the node existed", "";
+    "cost", "price": "sum over all nodes with a price: price per hour, times the hours during which the node existed. A committed or bought node is paid for in every hour of the run; the electricity of a bought node costs extra", "";
     "turnaround_mean_seconds", "s": "mean time from the submission of a job to the end of each completed replica. For a replica that was added later, the time begins with the scale-up", "Feitelson, Metrics for Parallel Job Scheduling and Their Convergence, JSSPP 2001";
     "turnaround_p95_seconds", "s": "95th percentile of these times", "";
     "bounded_slowdown_p95", "ratio": "95th percentile of the values whose mean is bounded_slowdown_mean", "Feitelson, Metrics for Parallel Job Scheduling and Their Convergence, JSSPP 2001";
@@ -90,6 +91,8 @@ metrics! {
     "output_tokens", "count": "tokens of the answers that were served to their end", "";
     "output_tokens_per_second", "ratio": "these tokens divided by the time from the warm-up to the end of the run", "";
     "cost_per_million_tokens", "price": "cost of all nodes divided by these tokens, times a million", "";
+    "cost_per_month", "price": "cost of the run divided by its hours, times the 730 hours of a mean month (8,760 hours a year)", "";
+    "carbon", "kg": "CO2 of the energy of all nodes with a stated power, times the power usage effectiveness of the site: the emissions per kWh are those of the hour in which the energy was drawn", "location-based method: GHG Protocol Scope 2 Guidance, 2015, with hourly factors";
 }
 
 /// The metrics of one run: first the metrics of [`METRICS`] in their order, then the registered metrics by name.
@@ -122,7 +125,7 @@ impl Metrics {
         let rest =
             [rest.as_slice(), &rows.of_jobs_and_users(), &of_gpus(accounts), &of_random_faults(accounts, survived)]
                 .concat();
-        let rest = [rest.as_slice(), &of_requests(accounts)].concat();
+        let rest = [rest.as_slice(), &of_requests(accounts), &of_months(accounts)].concat();
         let values = [values.as_slice(), &rest].concat();
         assert_eq!(values.len(), METRICS.len(), "a value for each metric");
         Metrics(METRICS.iter().zip(values).chain(own_values(accounts)).collect())
@@ -386,32 +389,91 @@ fn instance_hours(accounts: &RunAccount) -> Value {
 
 /// The cost in millionths. Each node's cost is rounded down, and the sum is limited to the largest `Money`.
 fn cost(accounts: &RunAccount) -> Value {
-    let of = |node: &super::NodeAccount| {
-        let price = node.spec.shape.price_per_hour?;
-        Some(node.there_ns * u128::from(price.get()) / NANOS_PER_HOUR)
-    };
-    let costs: Vec<u128> = accounts.nodes.iter().filter_map(of).collect();
-    let sum = u64::try_from(costs.iter().sum::<u128>()).unwrap_or(u64::MAX);
-    if costs.is_empty() { Value::Undefined } else { Value::Money(Money::new(sum)) }
+    cost_millionths(accounts).map_or(Value::Undefined, money)
 }
 
-/// The energy of all nodes that state their power draw.
-fn energy(accounts: &RunAccount) -> Value {
+fn money(millionths: u128) -> Value {
+    Value::Money(Money::new(u64::try_from(millionths).unwrap_or(u64::MAX)))
+}
+
+/// The time that counts in metrics, in nanoseconds.
+fn measured_ns(accounts: &RunAccount) -> u128 {
+    u128::from(accounts.now.checked_since(accounts.warm_up).unwrap_or_default().as_nanos())
+}
+
+fn cost_millionths(accounts: &RunAccount) -> Option<u128> {
+    let of = |node: &super::NodeAccount| {
+        let price = node.spec.shape.price_per_hour?;
+        let paid_ns = if node.spec.shape.payment.is_some() { measured_ns(accounts) } else { node.there_ns };
+        Some(paid_ns * u128::from(price.get()) / NANOS_PER_HOUR)
+    };
+    let costs: Vec<u128> = accounts.nodes.iter().filter_map(of).collect();
+    if costs.is_empty() { None } else { Some(costs.iter().sum::<u128>() + electricity_millionths(accounts)) }
+}
+
+/// The price of the electricity of all bought nodes, in millionths.
+fn electricity_millionths(accounts: &RunAccount) -> u128 {
+    let Some(electricity) = accounts.electricity.as_deref() else { return 0 };
+    let is_bought = |node: &&super::NodeAccount| node.spec.shape.payment.is_some_and(Payment::is_purchase);
+    let drawn: u128 = accounts.nodes.iter().filter(is_bought).filter_map(drawn_without_gpus).sum();
+    let site = (drawn + accounts.usage.drawn_bought / 1_000_000) * u128::from(electricity.pue.get()) / 1000;
+    // First milliwatt hours, then millionths, so that no product exceeds 128 bits.
+    let price = electricity.price_per_kwh.unwrap_or_default();
+    site / (NANOS_PER_HOUR / 1_000_000) * u128::from(price.get()) / (MILLIWATTS_PER_KILOWATT * 1_000_000)
+}
+
+/// The cost of a month, and the emissions.
+fn of_months(accounts: &RunAccount) -> [Value; 2] {
+    let measured = measured_ns(accounts);
+    let month = cost_millionths(accounts).filter(|_| measured > 0);
+    [
+        month.map_or(Value::Undefined, |cost| money(cost * (HOURS_PER_MONTH * NANOS_PER_HOUR) / measured)),
+        carbon(accounts),
+    ]
+}
+
+/// The emissions in kg.
+fn carbon(accounts: &RunAccount) -> Value {
+    let Some(electricity) = accounts.electricity.as_deref().filter(|electricity| !electricity.carbon.is_empty()) else {
+        return Value::Undefined;
+    };
     let of = |node: &super::NodeAccount| {
         let power = node.spec.shape.power?;
         let (idle, more) = (u128::from(power.idle.get()), u128::from((power.busy - power.idle).get()));
         let capacity = u128::from(node.spec.shape.cpu_capacity().get()).max(1);
-        // For nodes with GPUs, the energy above idle is counted with the runs that use the GPUs.
-        let taken = if node.gpu_count() == 0 { node.cpu_taken_total } else { 0 };
-        Some(node.there_ns * idle + taken * more / capacity)
+        let taken = if node.gpu_count() == 0 { node.cpu_emitted } else { 0 };
+        Some(node.there_emitted * idle + taken / capacity * more)
     };
-    let drawn: Vec<u128> = accounts.nodes.iter().filter_map(of).collect();
+    let emitted: Vec<u128> = accounts.nodes.iter().filter_map(of).collect();
+    if emitted.is_empty() {
+        return Value::Undefined;
+    }
+    let whole = (emitted.iter().sum::<u128>() + accounts.usage.emitted) / 1000 * u128::from(electricity.pue.get());
+    // Milliwatts times nanoseconds times milligrams per kWh.
+    ratio(whole, MILLIWATTS_PER_KILOWATT * NANOS_PER_HOUR * 1_000_000)
+}
+
+/// The energy of a node with a stated power, without what its GPUs draw above rest, in milliwatts times nanoseconds.
+fn drawn_without_gpus(node: &super::NodeAccount) -> Option<u128> {
+    let power = node.spec.shape.power?;
+    let (idle, more) = (u128::from(power.idle.get()), u128::from((power.busy - power.idle).get()));
+    let capacity = u128::from(node.spec.shape.cpu_capacity().get()).max(1);
+    // For nodes with GPUs, the energy above idle is counted with the runs that use the GPUs.
+    let taken = if node.gpu_count() == 0 { node.cpu_taken_total } else { 0 };
+    Some(node.there_ns * idle + taken * more / capacity)
+}
+
+/// The energy of all nodes that state their power draw.
+fn energy(accounts: &RunAccount) -> Value {
+    let drawn: Vec<u128> = accounts.nodes.iter().filter_map(drawn_without_gpus).collect();
     // `drawn` has two factors of a thousand: thousandths of a GPU, and thousandths of its use.
     let whole = drawn.iter().sum::<u128>() + accounts.usage.drawn / 1_000_000;
     if drawn.is_empty() { Value::Undefined } else { ratio(whole, MILLIWATTS_PER_KILOWATT * NANOS_PER_HOUR) }
 }
 
 const MILLIWATTS_PER_KILOWATT: u128 = 1_000_000;
+/// A twelfth of the 8,760 hours of a year of 365 days.
+const HOURS_PER_MONTH: u128 = 730;
 const NANOS_PER_HOUR: u128 = 3_600_000_000_000;
 
 fn ratio(part: u128, whole: u128) -> Value {

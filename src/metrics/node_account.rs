@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dryrack_fleet::{GpuState, NodeClaim, NodeSpec, NodeState};
+use dryrack_fleet::{Electricity, GpuState, NodeClaim, NodeSpec, NodeState};
 use dryrack_scheduler::{Free, is_large_enough, is_of_type};
 use dryrack_units::{Bytes, GpuShare, MilliCpu, SimTime};
 use dryrack_workload::{GpuDemand, GpuTake};
@@ -32,6 +32,11 @@ pub struct NodeAccount {
     /// The taken capacity, including the time when the node was not ready.
     pub gpu_taken: u128,
     pub cpu_taken_total: u128,
+    /// The emissions per kWh, summed over the time during which the node was not gone, in nanoseconds times milligrams;
+    /// and this sum weighted by the taken CPU.
+    pub there_emitted: u128,
+    pub cpu_emitted: u128,
+    electricity: Option<Arc<Electricity>>,
     /// The number of runs that were placed on the node.
     pub placed: u64,
 }
@@ -83,10 +88,19 @@ impl NodeAccount {
             cpu_taken_ready: 0,
             gpu_taken: 0,
             cpu_taken_total: 0,
+            there_emitted: 0,
+            cpu_emitted: 0,
+            electricity: None,
             placed: 0,
         };
         node.count();
         node
+    }
+
+    /// The account of a node for which electricity is counted.
+    pub(super) fn with_electricity(self, electricity: Option<&Arc<Electricity>>) -> NodeAccount {
+        let is_counted = self.spec.shape.power.is_some();
+        NodeAccount { electricity: electricity.filter(|_| is_counted).cloned(), ..self }
     }
 
     pub(super) fn current(&self) -> Rates {
@@ -100,12 +114,17 @@ impl NodeAccount {
     /// Adds the current totals for the time since the last change.
     pub(super) fn settle(&mut self, at: SimTime) {
         let length = u128::from(at.since(self.since).as_nanos());
-        self.since = at;
+        let from = std::mem::replace(&mut self.since, at);
         if length == 0 {
             return;
         }
         if self.state != NodeState::Gone {
             self.there_ns += length;
+        }
+        if let Some(electricity) = &self.electricity {
+            let emitted = electricity.emitted(from, at);
+            self.there_emitted += if self.state == NodeState::Gone { 0 } else { emitted };
+            self.cpu_emitted += emitted * u128::from(self.now.cpu_taken);
         }
         self.gpu_taken += length * u128::from(self.now.gpu_taken);
         self.cpu_taken_total += length * u128::from(self.now.cpu_taken);
@@ -123,6 +142,7 @@ impl NodeAccount {
         (self.ready_ns, self.there_ns, self.placed) = (0, 0, 0);
         (self.gpu_ready, self.cpu_ready, self.gpu_taken_ready, self.cpu_taken_ready) = (0, 0, 0, 0);
         (self.gpu_taken, self.cpu_taken_total) = (0, 0);
+        (self.there_emitted, self.cpu_emitted) = (0, 0);
     }
 
     /// The free capacity of the node. A GPU that is not usable has no free capacity.

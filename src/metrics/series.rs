@@ -220,7 +220,7 @@ impl Definition {
         match self.counts_in {
             "s" => Unit::Time,
             "part" => Unit::Part,
-            "h" | "kWh" | "ratio" | "price" => Unit::Number,
+            "h" | "kWh" | "kg" | "ratio" | "price" => Unit::Number,
             "count" => Unit::Count,
             other => panic!("{} counts in {other}, which is no unit", self.name),
         }

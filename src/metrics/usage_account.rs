@@ -1,7 +1,7 @@
 //! The real use of the GPUs that attempts held, and the GPU time that a policy saved by ending them.
 
 use dryrack_event::{Outcome, Reason};
-use dryrack_fleet::{NodeClaim, NodeShape};
+use dryrack_fleet::{Electricity, NodeClaim, NodeShape, Payment};
 use dryrack_units::{GpuShare, Permille, SimDuration, SimTime};
 use dryrack_workload::{AtMinimum, JobBehavior, UtilizationPolicy};
 
@@ -24,6 +24,10 @@ pub struct UsageAccount {
     /// milliwatts times nanoseconds times thousandths of a GPU times thousandths of utilization. A GPU with unknown
     /// usage counts as fully used.
     pub drawn: u128,
+    /// The part of this energy that was drawn on nodes which were bought.
+    pub drawn_bought: u128,
+    /// The emissions of this energy: milliwatts times nanoseconds times milligrams per kWh.
+    pub emitted: u128,
 }
 
 /// The GPU time that was saved because a utilization policy ended attempts. It is the time for which these attempts
@@ -66,7 +70,14 @@ pub fn gpu_parts(claim: &NodeClaim, shape: &NodeShape) -> impl Iterator<Item = u
 
 impl UsageAccount {
     /// Adds a claim of an attempt with this behavior. If the attempt's GPU usage is not stated, adds only the energy.
-    pub(super) fn add(&mut self, behavior: Option<&JobBehavior>, held: &Held<'_>) {
+    pub(super) fn add(&mut self, behavior: Option<&JobBehavior>, held: &Held<'_>, electricity: Option<&Electricity>) {
+        if let (Some(electricity), Some(power)) = (electricity, held.shape.power) {
+            let (more, gpus) = (u128::from((power.busy - power.idle).get()), held.shape.gpus.len().max(1) as u128);
+            electricity.pieces(held.from, held.to, |from, to, milligrams| {
+                let drawn = held.busy_between(behavior, from, to) * more / gpus / 1_000_000;
+                self.emitted += drawn * u128::from(milligrams);
+            });
+        }
         let length = u128::from(held.to.since(held.from).as_nanos());
         let Some(usage) = behavior.and_then(|behavior| behavior.usage.as_ref()) else {
             let parts: u64 = gpu_parts(held.claim, held.shape).sum();
@@ -98,7 +109,9 @@ impl UsageAccount {
 
     fn draw(&mut self, shape: &NodeShape, busy: u128) {
         if let Some(power) = shape.power {
-            self.drawn += busy * u128::from((power.busy - power.idle).get()) / shape.gpus.len().max(1) as u128;
+            let drawn = busy * u128::from((power.busy - power.idle).get()) / shape.gpus.len().max(1) as u128;
+            self.drawn += drawn;
+            self.drawn_bought += if shape.payment.is_some_and(Payment::is_purchase) { drawn } else { 0 };
         }
     }
 
@@ -109,6 +122,24 @@ impl UsageAccount {
 }
 
 impl Held<'_> {
+    /// The use of the GPUs in a part of the held time, in nanoseconds times thousandths of a GPU times thousandths of
+    /// utilization. A GPU with unknown usage counts as fully used while it is held, or while the attempt runs if the
+    /// usage of other parts is known.
+    fn busy_between(&self, behavior: Option<&JobBehavior>, from: SimTime, to: SimTime) -> u128 {
+        let Some(usage) = behavior.and_then(|behavior| behavior.usage.as_ref()) else {
+            let parts: u64 = gpu_parts(self.claim, self.shape).sum();
+            return u128::from(parts) * u128::from(to.since(from).as_nanos()) * 1000;
+        };
+        let Some((started, _)) = self.ran else { return 0 };
+        let part = Held { from, to, ..*self };
+        let Some((from, to)) = part.ran_within() else { return 0 };
+        let busy = |(index, part): (usize, u64)| {
+            let spent = usage.between(self.gpus_before + index, from.since(started), to.since(started), |_| false);
+            u128::from(part) * (spent.used + spent.unknown * 1000)
+        };
+        gpu_parts(self.claim, self.shape).enumerate().map(busy).sum()
+    }
+
     /// The part of the held time in which the attempt was running.
     fn ran_within(&self) -> Option<(SimTime, SimTime)> {
         let (from, to) = self.ran?;

@@ -6,7 +6,7 @@ use dryrack_units::{Money, SimDuration};
 #[derive(Debug, PartialEq, Eq)]
 pub struct Definition {
     pub name: &'static str,
-    /// The unit: `count`, `s`, `h`, `kWh`, `part` (of 1), `ratio`, or `price` (in the currency of the scenario).
+    /// The unit: `count`, `s`, `h`, `kWh`, `kg`, `part` (of 1), `ratio`, or `price` (in the currency of the scenario).
     pub counts_in: &'static str,
     pub meaning: &'static str,
     /// The source of the definition. Empty if the definition is obvious or dryrack's own.

@@ -36,6 +36,9 @@ impl InputHash {
         self.text(&rehearsal.source);
         self.value(&*rehearsal.profile);
         self.value(&(rehearsal.seed, &rehearsal.clouds));
+        if let Some(electricity) = &rehearsal.electricity {
+            self.value(&**electricity);
+        }
         rehearsal.fleets.iter().for_each(|fleet| self.value(&**fleet));
         rehearsal.nodes.iter().for_each(|node| self.value(node));
         self.value(&(&rehearsal.cancellations, &rehearsal.scalings, &rehearsal.faults));

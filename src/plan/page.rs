@@ -45,6 +45,7 @@ pub fn page(
             Objective::Nodes => "nodes",
             Objective::PricePerHour => "price per hour",
             Objective::Cost => "cost of the run",
+            Objective::CostPerMonth => "cost per month",
             Objective::Energy => "energy in kWh",
         },
         factors: plan.factors.iter().map(|factor| factor.name.to_string()).collect(),

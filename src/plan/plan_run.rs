@@ -87,7 +87,7 @@ impl FleetSize {
             Objective::Gpus => Some(self.gpus),
             Objective::Nodes => Some(self.nodes),
             Objective::PricePerHour => self.price_per_hour_millionths,
-            Objective::Cost | Objective::Energy => None,
+            Objective::Cost | Objective::CostPerMonth | Objective::Energy => None,
         }
     }
 }

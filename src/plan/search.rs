@@ -221,6 +221,8 @@ mod tests {
             seeds: vec![1],
             minimize: Some(Objective::Gpus),
             minimize_place: None,
+            currency: None,
+            constraints_place: None,
             asked: Vec::new(),
             method: Method::Search,
             runs: None,

@@ -132,7 +132,9 @@ impl Row {
         match objective {
             Objective::Gpus | Objective::Nodes => self.fleet.of(objective).map(|count| count as f64),
             Objective::PricePerHour => self.fleet.of(objective).map(|millionths| millionths as f64 / 1e6),
-            Objective::Cost | Objective::Energy => self.measured(objective).map(|found| found.mean),
+            Objective::Cost | Objective::CostPerMonth | Objective::Energy => {
+                self.measured(objective).map(|found| found.mean)
+            }
         }
     }
 
@@ -141,7 +143,8 @@ impl Row {
     }
 
     /// An amount with its unit, such as `24 GPUs`, `58.80 an hour` or `912.4 ± 3.1 kWh`.
-    fn amount(&self, objective: Objective) -> String {
+    pub(super) fn amount(&self, objective: Objective, currency: Option<&str>) -> String {
+        let currency = currency.map_or(String::new(), |currency| format!(" {currency}"));
         let measured = |unit: &str, digits: usize| {
             self.measured(objective).map_or(String::new(), |found| {
                 let more = match (found.range, found.half_width) {
@@ -155,8 +158,9 @@ impl Row {
         match objective {
             Objective::Gpus => counted(self.fleet.gpus as usize, "GPU"),
             Objective::Nodes => counted(self.fleet.nodes as usize, "node"),
-            Objective::PricePerHour => format!("{} an hour", self.fleet.price().unwrap_or_default()),
-            Objective::Cost => format!("a cost of {}", measured("", 2)),
+            Objective::PricePerHour => format!("{}{currency} an hour", self.fleet.price().unwrap_or_default()),
+            Objective::Cost => format!("a cost of {}", measured(&currency, 2)),
+            Objective::CostPerMonth => measured(&format!("{currency} a month"), 2),
             Objective::Energy => measured(" kWh", 1),
         }
     }
@@ -257,7 +261,7 @@ pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&SearchRes
     };
     let mut text = match comparison.best(objective) {
         Some(row) => {
-            let fleet = row.amount(objective);
+            let fleet = row.amount(objective, plan.currency.as_deref());
             let seeds = counted(row.runs, "seed");
             let sure = how_sure(row);
             format!("{} is enough: {fleet}. It meets {} with {seeds}{sure}.", row.name, all_of(plan.asked.len()))

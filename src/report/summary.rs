@@ -270,7 +270,7 @@ fn used(accounts: &RunAccount, metrics: &Metrics) -> String {
         Some(Value::Time(time)) if time > SimDuration::ZERO => format!(", makespan {}", about(time)),
         _ => String::new(),
     };
-    let made = made(metrics);
+    let made = made(metrics, accounts.currency.as_deref());
     format!(
         "allocated  of ready time: {} on {}{makespan}\n{made}",
         parts.join(", "),
@@ -278,9 +278,9 @@ fn used(accounts: &RunAccount, metrics: &Metrics) -> String {
     )
 }
 
-/// Lines such as `instances  3 made, 1 taken away, 5.25 hours of them` and `cost       39.10`, each only if it is
-/// defined.
-fn made(metrics: &Metrics) -> String {
+/// Lines such as `instances  3 made, 1 taken away, 5.25 hours of them`, `cost       39.10` and `energy     912.0 kWh,
+/// 347.0 kg of CO2`, each only if it is defined. With a currency, the cost of a month is added.
+fn made(metrics: &Metrics, currency: Option<&str>) -> String {
     let mut text = String::new();
     if let Some(Value::Ratio(hours)) = metrics.get("instance_hours") {
         let taken = match metrics.count("instances_taken") {
@@ -291,7 +291,15 @@ fn made(metrics: &Metrics) -> String {
         text.push_str(&format!("instances  {made} created{taken}, {hours:.2} hours in total\n"));
     }
     if let Some(Value::Money(cost)) = metrics.get("cost") {
-        text.push_str(&format!("cost       {cost}\n"));
+        let currency = currency.map_or(String::new(), |currency| format!(" {currency}"));
+        text.push_str(&format!("cost       {cost}{currency}"));
+        if let (Some(Value::Money(month)), true) = (metrics.get("cost_per_month"), !currency.is_empty()) {
+            text.push_str(&format!(", {month}{currency} a month"));
+        }
+        text.push('\n');
+    }
+    if let (Some(Value::Ratio(energy)), Some(Value::Ratio(carbon))) = (metrics.get("energy"), metrics.get("carbon")) {
+        text.push_str(&format!("energy     {energy:.1} kWh, {carbon:.1} kg of CO2\n"));
     }
     text
 }

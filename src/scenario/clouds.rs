@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::instances::{self, Common, HOST_FIELDS};
 use super::lengths::{lengths, positive};
 use super::machines;
+use super::money;
 use super::nodes::Base;
 use super::terms::idle_limit;
 use super::world::{World, copies};
@@ -102,6 +103,7 @@ pub(super) fn places(
         let min = world.fleets[common.fleet.index()].nodes.map_or(0, |nodes| nodes.min);
         world.endless_clouds.extend(goes_on(own, &model, min));
         let shape = instances::instance(own, common, Some(number as u32), base, world, profile, report);
+        money::check_offer(own, &shape, report);
         if let Err(excess) = shape.check_size() {
             report.error_with_help(own.place(), excess, "write the real size of the machine");
         }

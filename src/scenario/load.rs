@@ -14,7 +14,7 @@ use super::world::World;
 use super::{Options, Outside, job_template};
 use super::{
     changes, dependencies, deployment, dstack_files, endless, estimates, failures, faults, instances, jobs, live,
-    manifests, nodes, outside, pods, slurm, speeds, splits,
+    manifests, money, nodes, outside, pods, slurm, speeds, splits,
 };
 use dryrack_control::{Profile, Program, Unsafe};
 use dryrack_engine::{Fault, Rehearsal};
@@ -63,7 +63,7 @@ pub struct Loaded {
 }
 
 /// The keys of a scenario file.
-pub(super) const FIELDS: [&str; 35] = [
+pub(super) const FIELDS: [&str; 37] = [
     "scenario",
     "report",
     "seed",
@@ -86,6 +86,8 @@ pub(super) const FIELDS: [&str; 35] = [
     "kueue",
     "fleets",
     "machines",
+    "currency",
+    "electricity",
     "bandwidth",
     "speed",
     "live",
@@ -310,17 +312,14 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     let base = nodes::read(&file, &mut world, report);
     let profile = head.profile.clone().or_else(|| stand_in(&head, place, report))?;
     warn_without_runs(dstack.filter(|_| head.profile.is_some()), &profile, report);
-    hush_about_hosts(&file, report);
-    instances::read(&file, &base, &mut world, &profile, report);
-    slurm::label_nodes(&file, &profile, &mut world, report);
+    hosts(&file, &base, &profile, &mut world, report);
     let cluster = manifests::read(&file, (&profile, options), &mut world, report);
     let shares_of_cpu = live::shares(&file, &world, report);
     world.speed = file.get("speed").and_then(|tree| speeds::read(tree, None, &mut world, report));
     let load = growth::read(&file, head.until, report);
     // This must precede the jobs of the file, which may pick nodes of the trace.
     let traced = traced(&file, &profile, (folder, head.seed, load, options), &mut world, report);
-    let parts = |traced: trace_source::Traced| (Some(traced.used), (traced.drafts, traced.list), traced.target);
-    let (trace, traced, target) = traced.map(parts).unwrap_or_default();
+    let (trace, traced, target) = traced.map(trace_source::Traced::parts).unwrap_or_default();
     let (seed, until, streamed) = (head.seed, head.until, options.streamed);
     let entries = entries(&file, &head, (&profile, folder, load, options), &mut world, report);
     check_nodes(&file, &world, report);
@@ -339,6 +338,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     // This must follow the failures, which determine which jobs never start.
     endless::refuse(&arrivals, &world, &cancellations, (&profile, head.until), report);
     let (is_varied, unplaced) = (options.plan.is_some(), unplaced(&file, report));
+    let electricity = money::electricity(&file, folder, &mut world, report);
     let setting = ReadContext { world: &world, arrivals: &arrivals, until, folder, unplaced, is_varied };
     let objects = pods::with_gangs(cluster.objects, &arrivals);
     let (expectations, reproductions) = expectations::read(&file, &setting, report);
@@ -361,6 +361,8 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         objects,
         kueue: cluster.kueue,
         warm_up: head.warm_up,
+        currency: money::currency(&file, report),
+        electricity,
     };
     Some(Loaded {
         rehearsal,
@@ -379,6 +381,13 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         load: load.factor(),
         warnings: Diagnostics::default(),
     })
+}
+
+/// Reads the instances of fleets, and the labels of nodes in Slurm.
+fn hosts(file: &Fields<'_>, base: &nodes::Base, profile: &Profile, world: &mut World, report: &mut Report) {
+    hush_about_hosts(file, report);
+    instances::read(file, base, world, profile, report);
+    slurm::label_nodes(file, profile, world, report);
 }
 
 fn traced(

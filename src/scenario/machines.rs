@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::money;
 use dryrack_catalog::{self as catalog, ComputeCapability, CpuArch, Os, Vendor};
 use dryrack_fleet::{GpuShape, ISLANDS_LABEL, NodeShape, Power, RESTRICTED_CORES_LABEL, read_islands};
-use dryrack_units::{Bytes, MilliCpu, MilliWatts, Money};
+use dryrack_units::{Bytes, MilliCpu, MilliWatts};
 use dryrack_yaml::{Fields, Node, Report, Tree, text, value};
 
 pub(super) const OS_WORDS: [(&str, Os); 3] = [("linux", Os::Linux), ("darwin", Os::Darwin), ("windows", Os::Windows)];
@@ -20,7 +21,7 @@ pub(super) const VENDOR_WORDS: [(&str, Vendor); 6] = [
 ];
 
 /// The fields that a machine in the file and a node share.
-pub(super) const FIELDS: [&str; 17] = [
+pub(super) const FIELDS: [&str; 19] = [
     "machine",
     "cpus",
     "ram",
@@ -33,6 +34,8 @@ pub(super) const FIELDS: [&str; 17] = [
     "labels",
     "reserved",
     "price_per_hour",
+    "commitment",
+    "purchase",
     "power",
     "rack",
     "switch",
@@ -119,9 +122,7 @@ pub(super) fn shape_or(
         }
     }
     shape.labels.extend(fields.labels("labels", report));
-    if let Some(price) = fields.value::<Money>("price_per_hour", report) {
-        shape.price_per_hour = Some(price);
-    }
+    money::payment(fields, &mut shape, report);
     power(fields, &mut shape, report);
     if !other_gpus {
         gpus(fields, &mut shape, report);

@@ -11,8 +11,8 @@ use super::load::{Loaded, load};
 use super::options::{Options, Varying};
 use super::params::is_name;
 use super::seeds;
-use dryrack_expect::SeedShare;
-use dryrack_fleet::{NodeShape, offer_of};
+use dryrack_expect::{Expectation, ExpectationKind, MetricCheck, Quantity, SeedShare};
+use dryrack_fleet::{NodeShape, Payment, offer_of};
 use dryrack_units::SimDuration;
 use dryrack_yaml::{Diagnostics, Entry, Fields, Node, Report, Span, Tree, parse, read_text, text};
 
@@ -43,6 +43,9 @@ pub struct PlanFile {
     pub seeds: Vec<u64>,
     pub minimize: Option<Objective>,
     pub minimize_place: Option<Span>,
+    /// The name of the currency of all prices, if the scenario states it.
+    pub currency: Option<Arc<str>>,
+    pub constraints_place: Option<Span>,
     /// The share of the seeds in which each constraint must hold.
     pub asked: Vec<SeedShare>,
     pub method: Method,
@@ -72,8 +75,10 @@ pub enum Objective {
     Nodes,
     /// The sum of the prices of all nodes that have a price.
     PricePerHour,
-    /// The mean of the metric `cost` over the seeds. The objective `Energy` is the mean of `energy`.
+    /// The mean of the metric `cost` over the seeds. The objectives `CostPerMonth` and `Energy` are the means of
+    /// `cost_per_month` and `energy`.
     Cost,
+    CostPerMonth,
     Energy,
 }
 
@@ -86,11 +91,12 @@ pub enum Method {
 }
 
 impl Objective {
-    pub const ALL: [(&'static str, Objective); 5] = [
+    pub const ALL: [(&'static str, Objective); 6] = [
         ("gpus", Objective::Gpus),
         ("nodes", Objective::Nodes),
         ("price_per_hour", Objective::PricePerHour),
         ("cost", Objective::Cost),
+        ("cost_per_month", Objective::CostPerMonth),
         ("energy", Objective::Energy),
     ];
 
@@ -186,7 +192,7 @@ pub fn load_plan(
         let tree = parse(&text, source, &mut report)?;
         read(&tree, path, text, &mut report)
     });
-    let (plan, mut found) = match (plan, report.has_errors()) {
+    let (mut plan, mut found) = match (plan, report.has_errors()) {
         (Some(plan), false) => (plan, report.finish()),
         _ => return Err(report.finish()),
     };
@@ -194,6 +200,9 @@ pub fn load_plan(
     for cell in probes(&plan) {
         match plan.load(cell, plan.seeds.first().copied(), base) {
             Ok(loaded) => {
+                if plan.currency.is_none() {
+                    plan.currency.clone_from(&loaded.rehearsal.currency);
+                }
                 seen(&loaded);
                 found.merge(loaded.warnings);
             }
@@ -209,18 +218,51 @@ pub fn load_plan(
     if wrong > 0 { Err(found) } else { Ok((plan, found)) }
 }
 
-/// Checks that all nodes state a price if the price is minimized. A node without a price would seem to be free.
+/// The objective whose value must be known of every node, and its place: that of the plan, or that of a constraint.
+fn needed(plan: &PlanFile, loaded: &Loaded) -> Vec<(Objective, Span)> {
+    let minimized = plan.minimize.zip(plan.minimize_place);
+    let of = |constraint: &Expectation| {
+        let ExpectationKind::Metric(MetricCheck { quantity: Quantity::Run(definition), .. }) = &constraint.what else {
+            return None;
+        };
+        let objective = match definition.name {
+            "cost" | "gpu_idle_cost" => Objective::Cost,
+            "cost_per_month" => Objective::CostPerMonth,
+            "energy" | "carbon" => Objective::Energy,
+            _ => return None,
+        };
+        Some((objective, plan.constraints_place?))
+    };
+    minimized.into_iter().chain(loaded.constraints.iter().filter_map(of)).collect()
+}
+
+/// Checks that all nodes state a price if the price is minimized or limited. A node without a price would seem to be
+/// free.
 fn priced(plan: &PlanFile, loaded: &Loaded) -> Result<(), Diagnostics> {
-    let (Some(objective), Some(place)) = (plan.minimize, plan.minimize_place) else { return Ok(()) };
+    needed(plan, loaded).into_iter().try_for_each(|needed| priced_for(needed, plan, loaded))
+}
+
+fn priced_for((objective, place): (Objective, Span), plan: &PlanFile, loaded: &Loaded) -> Result<(), Diagnostics> {
     let lacks_it = |shape: &NodeShape| match objective {
         Objective::Gpus | Objective::Nodes => false,
         Objective::PricePerHour => offer_of(shape).is_none() && shape.price_per_hour.is_none(),
-        Objective::Cost => shape.price_per_hour.is_none(),
+        Objective::Cost | Objective::CostPerMonth => shape.price_per_hour.is_none(),
         Objective::Energy => shape.power.is_none(),
     };
-    let Some(node) = loaded.rehearsal.nodes.iter().find(|node| lacks_it(&node.spec.shape)) else { return Ok(()) };
     let mut report = Report::default();
     let source = report.add_source(&*plan.name, Arc::clone(&plan.text));
+    let is_bought = |shape: &NodeShape| shape.payment.is_some_and(Payment::is_purchase);
+    let pays_electricity = loaded.rehearsal.electricity.as_ref().is_some_and(|found| found.price_per_kwh.is_some());
+    if let Some(node) = loaded.rehearsal.nodes.iter().find(|node| is_bought(&node.spec.shape))
+        && objective == Objective::PricePerHour
+        && pays_electricity
+    {
+        let message =
+            format!("`price_per_hour` leaves out the electricity of `{}`, which only a run measures", node.spec.name);
+        report.error_with_help(place.of(source), message, "minimize `cost_per_month`");
+        return Err(report.finish());
+    }
+    let Some(node) = loaded.rehearsal.nodes.iter().find(|node| lacks_it(&node.spec.shape)) else { return Ok(()) };
     let name = &node.spec.name;
     let (message, help) = match objective {
         Objective::Energy => (
@@ -229,7 +271,7 @@ fn priced(plan: &PlanFile, loaded: &Loaded) -> Result<(), Diagnostics> {
         ),
         _ => (
             format!("the node `{name}` has no price, so its cost would count as 0"),
-            "give each node a `price_per_hour`, or minimize `gpus` or `nodes`",
+            "give each node a `price_per_hour`, a `commitment` or a `purchase`, or minimize `gpus` or `nodes`",
         ),
     };
     report.error_with_help(place.of(source), message, help);
@@ -303,6 +345,8 @@ fn read(tree: &Tree, path: &Path, whole: Arc<str>, report: &mut Report) -> Optio
         seeds,
         minimize,
         minimize_place: file.get("minimize").map(|tree| tree.span),
+        currency: None,
+        constraints_place: file.get("constraints").map(|tree| tree.span),
         asked,
         method,
         runs,

@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 
 use super::schema_shape::{Field, Kind, Shape};
 use super::{
-    schema_arrivals, schema_fleets, schema_kueue, schema_outside, schema_serving, schema_slurm, schema_speeds,
-    schema_table, schema_trace, schema_usage,
+    schema_arrivals, schema_fleets, schema_kueue, schema_money, schema_outside, schema_serving, schema_slurm,
+    schema_speeds, schema_table, schema_trace, schema_usage,
 };
 
 /// Every kind of map that a scenario file has.
@@ -21,6 +21,7 @@ pub(super) fn shapes() -> impl Iterator<Item = &'static Shape> {
         .chain(schema_serving::SHAPES)
         .chain(schema_slurm::SHAPES)
         .chain(schema_speeds::SHAPES)
+        .chain(schema_money::SHAPES)
         .chain(schema_kueue::SHAPES)
         .chain(schema_trace::SHAPES)
 }

@@ -94,6 +94,12 @@ const MACHINE: &[Field] = &[
     ("labels", Kind::Named(&Kind::Text), "Labels, which jobs can ask for"),
     ("reserved", Kind::Map("reservation"), "Resources that jobs cannot use"),
     ("price_per_hour", Kind::Amount("2.49"), "Price per hour, in the currency of the file"),
+    (
+        "commitment",
+        Kind::Map("commitment"),
+        "Price of a node that is reserved for a term; it is due whether or not the node is used",
+    ),
+    ("purchase", Kind::Map("purchase"), "Price of a node that was bought; its electricity costs extra"),
     ("power", Kind::Map("power"), "Power draw, for the metric `energy`"),
     ("rack", Kind::Text, "Rack of the node; the nodes of a rack can fail together"),
     ("switch", Kind::Text, "Switch of the node; nodes at the same switch are close to each other"),
@@ -167,6 +173,8 @@ pub(super) const SHAPES: &[Shape] = &[
                 "Fleets of instances, or named lists of nodes for `{fleet: name}` in `nodes`",
             ),
             ("machines", Kind::Named(&Kind::Map("machine")), "Machines that the catalog does not have"),
+            ("currency", Kind::Text, "Name of the currency of all prices, such as EUR; amounts are never converted"),
+            ("electricity", Kind::Map("electricity"), "Price and emissions of electricity, for nodes with `power`"),
             (
                 "bandwidth",
                 BANDWIDTH,

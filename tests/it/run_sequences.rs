@@ -230,6 +230,8 @@ fn draw_sequence(seed: u64, profile: &Arc<Profile>) -> Rehearsal {
         objects: None,
         kueue: Vec::new(),
         warm_up: None,
+        currency: None,
+        electricity: None,
     }
 }
 

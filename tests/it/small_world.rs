@@ -50,6 +50,8 @@ pub fn rehearsal(late_run: u64) -> Rehearsal {
         objects: None,
         kueue: Vec::new(),
         warm_up: None,
+        currency: None,
+        electricity: None,
     }
 }
 

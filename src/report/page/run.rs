@@ -127,7 +127,7 @@ impl RunReport<'_> {
     }
 
     fn tiles(&self) -> String {
-        const SHOWN: [(&str, &str); 10] = [
+        const SHOWN: [(&str, &str); 12] = [
             ("queue_wait_mean_seconds", "mean waiting time"),
             ("queue_wait_p95_seconds", "95th percentile of waiting time"),
             ("bounded_slowdown_mean", "mean slowdown"),
@@ -137,11 +137,17 @@ impl RunReport<'_> {
             ("gpu_idle_cost", "price of these hours"),
             ("fragmentation", "of free GPU time unusable"),
             ("cost", "cost"),
+            ("cost_per_month", "cost of a month"),
+            ("carbon", "kg of CO2"),
             ("fairness", "fairness between users"),
         ];
         let tile = |(name, said): &(&str, &str)| {
             let value = self.metrics.get(name).filter(|value| *value != Value::Undefined)?;
-            Some(format!("<div><b>{}</b><span>{said}</span></div>", for_people(value, name)))
+            let currency = match (value, self.accounts.currency.as_deref()) {
+                (Value::Money(_), Some(currency)) => format!(" {}", super::html::escape(currency)),
+                _ => String::new(),
+            };
+            Some(format!("<div><b>{}{currency}</b><span>{said}</span></div>", for_people(value, name)))
         };
         format!("<div class=\"tiles\">{}</div>\n", SHOWN.iter().filter_map(tile).collect::<String>())
     }

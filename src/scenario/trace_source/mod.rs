@@ -150,6 +150,13 @@ pub(super) struct Traced {
     pub list: Option<TaskList>,
 }
 
+impl Traced {
+    /// How the trace is used, its jobs, and the workload of the whole list.
+    pub fn parts(self) -> (Option<TraceUse>, (Vec<Draft>, Option<TaskList>), Option<Target>) {
+        (Some(self.used), (self.drafts, self.list), self.target)
+    }
+}
+
 /// Reads `trace:`. Adds its nodes to the world after those of the file. Returns its jobs.
 pub(super) fn read(
     file: &Fields<'_>,
