@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::core::Core;
-use super::core::dependencies::DependencyState;
+use super::core::DependencyState;
 use super::core::nodes::noticed;
 use super::core::store::{Replica, ReplicaIndex, Wait};
 use super::core::timer::Timer;

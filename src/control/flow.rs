@@ -9,9 +9,11 @@ use std::sync::Arc;
 
 use super::attempts::Attempts;
 use super::core::Core;
+pub(crate) use super::core::WaitingChanges;
+pub(crate) use super::core::store::Held;
 use super::core::store::ReplicaIndex;
 use super::core::timer::Timer;
-use dryrack_event::{Histogram, Lifecycle, Outcome, Outside, Phase, Reason, Refusal};
+use dryrack_event::{Lifecycle, Outcome, Outside, Phase, Reason};
 use dryrack_fleet::{Fleet, Placement};
 use dryrack_ids::{AttemptId, JobId, NodeId};
 use dryrack_objects::ClusterObjects;
@@ -21,9 +23,6 @@ use dryrack_workload::Demand;
 
 /// The time at which something is due, and the reason.
 pub(crate) type Due = (SimTime, &'static str);
-
-/// Why a replica waits: the kind of refusal, and how often each reason applies.
-pub(crate) type Held = (Refusal, Histogram);
 
 /// How to continue after a visitor has seen a waiting replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,10 +35,6 @@ pub(crate) enum Visit {
 
 /// A function that is called for each waiting replica.
 pub(crate) type Visitor<'a> = dyn FnMut(&mut Core, ReplicaIndex) -> Visit + 'a;
-
-/// Version of the list of waiting replicas: how often the list has changed, and the current time if the order depends
-/// on time. If two versions are equal, the same replicas wait in the same order.
-pub(crate) type WaitingChanges = (u64, SimTime);
 
 /// Calls the visitor for these replicas in order, until it stops or the list ends.
 pub(crate) fn visit_in_order(core: &mut Core, waiting: impl Iterator<Item = ReplicaIndex>, visit: &mut Visitor<'_>) {

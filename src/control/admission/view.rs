@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::Core;
+use super::state::Key;
 use super::workload::Standing;
-use super::{Core, Key};
 use dryrack_event::Reason;
 use dryrack_ids::JobId;
 use dryrack_kueue::WorkloadId;

@@ -42,7 +42,7 @@ impl Core {
     /// Whether a replica is placed on an instance that was requested and is not up yet.
     fn awaits_instance(&self, index: ReplicaIndex) -> bool {
         let placement = self.replicas[index as usize].placement.iter();
-        placement.flat_map(|placement| placement.claims()).any(|claim| self.is_coming(claim.node))
+        placement.flat_map(|placement| placement.claims()).any(|claim| self.instances.is_coming(claim.node))
     }
 
     /// Whether another attempt of this replica follows, apart from the limit on the number of attempts.

@@ -1,5 +1,5 @@
-//! How placements are decided, and how a decision is checked when it is committed. A decision is computed on the fleet
-//! as it was read, and committed by compare-and-set.
+//! Decisions about replicas, and the check of a decision when it is committed. A decision is computed on the fleet as it
+//! was read, and committed by compare-and-set.
 
 use std::sync::Arc;
 
@@ -7,31 +7,8 @@ use super::Core;
 use super::store::ReplicaIndex;
 use dryrack_event::Event;
 use dryrack_ids::{AttemptId, FleetId, NodeId};
-use dryrack_scheduler::{
-    Caching, Candidate, Decision, Draw, Grouping, PlacementContext, Rankings, Refusals, SchedulerOptions, decide_for,
-    evaluate, still_fits,
-};
+use dryrack_scheduler::{Candidate, Decision, Draw, PlacementContext, evaluate, still_fits};
 use dryrack_workload::{Demand, JobSpec};
-
-/// How decisions are computed, and what is remembered from one decision to the next.
-pub(crate) struct Deciding {
-    pub grouping: Grouping,
-    pub caching: Caching,
-    pub rankings: Rankings,
-    pub refusals: Refusals,
-}
-
-impl Deciding {
-    pub fn new(scheduler: &SchedulerOptions, grouping: Grouping) -> Deciding {
-        let rankings = Rankings::new(scheduler);
-        Deciding { grouping, caching: Caching::On, rankings, refusals: Refusals::default() }
-    }
-
-    /// Forgets all results, because these options apply from now on.
-    pub fn forget(&mut self, scheduler: &SchedulerOptions) {
-        (self.rankings, self.refusals) = (Rankings::new(scheduler), Refusals::default());
-    }
-}
 
 impl Core {
     /// Decides about a replica on the current fleet.
@@ -42,30 +19,10 @@ impl Core {
 
     /// Decides about an attempt with the demand of this number on the current fleet.
     pub(crate) fn decide_of(&mut self, number: u32, attempt: AttemptId, keep: usize) -> Decision {
-        let demand = &self.demands[number as usize].demand;
         let context = self.context(attempt);
-        let (scheduler, fleet) = (&self.profile.scheduler, &self.fleet);
-        let may_keep = match (self.deciding.caching, self.deciding.grouping) {
-            (Caching::Off, _) | (_, Grouping::EachNode) => false,
-            (Caching::On | Caching::Paranoid, Grouping::Classes) => keep == 1,
-        };
-        let plain = || decide_for(scheduler, demand, context, fleet, self.deciding.grouping, keep);
-        if !may_keep {
-            return plain();
-        }
-        let ranked = self.deciding.rankings.decide(scheduler, (number, demand), fleet, context.draw);
-        match ranked.or_else(|| self.deciding.refusals.still(number, fleet)) {
-            Some(kept) if self.deciding.caching == Caching::Paranoid => {
-                assert_eq!(kept, plain(), "{attempt}: what was kept is not what is computed");
-                kept
-            }
-            Some(kept) => kept,
-            None => {
-                let decision = plain();
-                self.deciding.refusals.keep(scheduler, (number, demand), fleet, &decision);
-                decision
-            }
-        }
+        let demand = &self.demands[number as usize].demand;
+        let sees = (&self.profile.scheduler, &self.fleet);
+        self.deciding.decide(sees, (number, demand), (attempt, context), keep)
     }
 
     /// Number of candidates that a decision keeps. If a decision is committed at the instant at which the fleet was

@@ -1,17 +1,11 @@
 //! Drops the records of ended jobs that can no longer affect anything. So the memory of a long simulation does not grow
 //! with every job. The outputs are the same as if all records were kept.
 
-use crate::core::Core;
+use super::Core;
+use super::parts::dropping::Dropping;
+use super::store::ReplicaIndex;
 use dryrack_event::Phase;
 use dryrack_ids::{AttemptId, JobId};
-
-#[derive(Default)]
-pub(super) struct Dropping {
-    /// Jobs that have ended, or whose last kept claim was freed, since records were last dropped.
-    over: Vec<JobId>,
-    /// Jobs dropped since `take_dropped` was last called.
-    dropped: Vec<JobId>,
-}
 
 impl Core {
     /// From now on, drops the records of ended jobs.
@@ -25,7 +19,7 @@ impl Core {
     }
 
     /// The index of a replica. `None` if its job has ended and was dropped.
-    pub(crate) fn replica_of(&self, attempt: AttemptId) -> Option<super::store::ReplicaIndex> {
+    pub(crate) fn replica_of(&self, attempt: AttemptId) -> Option<ReplicaIndex> {
         let job = self.jobs.get(attempt.job.index())?;
         Some(job.replica(attempt.replica).expect("checked at the door"))
     }
@@ -66,7 +60,7 @@ impl Core {
                 replicas += 1;
             }
             self.jobs.drop_one(job.index(), replicas);
-            self.remember_end(job, over);
+            self.dependencies.remember_end(job, over);
             dropped.push(job);
         }
         self.dropping = Some(Dropping { over, dropped });

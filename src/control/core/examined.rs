@@ -1,87 +1,36 @@
 //! Decisions about a job that is being explained. While a decision is made, it is recorded with all its reasons. The
 //! record is kept until the caller takes it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use smallvec::smallvec;
-
-use crate::core::Core;
-use crate::core::store::{Replica, ReplicaIndex};
+use super::Core;
+use super::parts::examined::{Watch, Watched};
+use super::store::{Replica, ReplicaIndex};
 use dryrack_event::Phase;
 use dryrack_fleet::Fleet;
 use dryrack_ids::{AttemptId, JobId};
-use dryrack_scheduler::{Candidate, Decision, Examination, SchedulerView, Seats};
-use dryrack_units::SimTime;
+use dryrack_scheduler::{Candidate, SchedulerView, Seats};
 use dryrack_workload::Demand;
-
-/// The data on which a decision was based, and the same decision computed node by node.
-#[derive(Clone)]
-pub struct Watched {
-    pub at: SimTime,
-    /// The attempt that the decision is about. If the decision is about several nodes of an attempt, the attempt of the
-    /// first node.
-    pub attempt: AttemptId,
-    pub sight: SchedulerView,
-    pub examination: Examination,
-}
-
-/// The attempts that are analysed before a replica that waits for its analysis.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AnalysesAhead {
-    /// Attempts that are being analysed now.
-    pub now: Vec<AttemptId>,
-    /// Attempts of the entries ahead of the replica in the queue, in order. `wanted` holds those that have not ended,
-    /// `unwanted` those that have.
-    pub wanted: Vec<AttemptId>,
-    pub unwanted: Vec<AttemptId>,
-}
-
-/// The jobs whose decisions are examined.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Watch {
-    #[default]
-    Nobody,
-    Job(JobId),
-    Everybody,
-}
-
-#[derive(Default)]
-pub(super) struct Examined {
-    whose: Watch,
-    /// The last decision about any replica. `decided` holds the last decision about each replica that is not placed
-    /// yet.
-    last: Option<Watched>,
-    decided: BTreeMap<(JobId, u32), Watched>,
-    /// All decisions that were not taken yet.
-    decisions: Vec<Watched>,
-    /// The decisions that placed a replica and were not taken yet.
-    placed: BTreeMap<AttemptId, Watched>,
-}
 
 impl Core {
     /// Examines each decision about this job, or about every job, while it is made. A caller takes the decision that
     /// placed a replica with [`Core::take_watched`].
     pub(crate) fn watch(&mut self, whose: Watch) {
-        self.examined.whose = whose;
+        self.examined.watch(whose);
     }
 
     /// Takes the decision that placed this attempt.
     pub(crate) fn take_watched(&mut self, attempt: AttemptId) -> Option<Watched> {
-        self.examined.placed.remove(&attempt)
+        self.examined.take_placed(attempt)
     }
 
     pub(crate) fn is_watched(&self, index: ReplicaIndex) -> bool {
-        match self.examined.whose {
-            Watch::Nobody => false,
-            Watch::Job(job) => job == self.replicas[index as usize].job,
-            Watch::Everybody => true,
-        }
+        self.examined.is_watched(self.replicas[index as usize].job)
     }
 
     /// Takes every decision since the last call, in order.
     pub(crate) fn take_decisions(&mut self) -> Vec<Watched> {
-        std::mem::take(&mut self.examined.decisions)
+        self.examined.take_decisions()
     }
 
     /// The number of the first replica without a place. If all replicas of the job have places, returns replica 0,
@@ -115,15 +64,13 @@ impl Core {
     }
 
     pub(crate) fn keep_decision(&mut self, watched: Watched) {
-        self.examined.last = Some(watched.clone());
-        self.examined.decided.insert((watched.attempt.job, watched.attempt.replica), watched.clone());
-        self.examined.decisions.push(watched);
+        self.examined.keep(watched);
     }
 
     /// Keeps why a replica waits although the last decision about it found a place. That decision still is the one that
     /// places it.
     pub(crate) fn keep_wait(&mut self, watched: Watched) {
-        self.examined.decisions.push(watched);
+        self.examined.keep_wait(watched);
     }
 
     /// Examines and keeps a decision for one candidate about this replica, if the replica is watched. `fleet` returns
@@ -161,14 +108,14 @@ impl Core {
             return;
         }
         let attempt = self.replicas[index as usize].attempt_id();
-        let decided = self.examined.decided.remove(&(attempt.job, attempt.replica));
+        let decided = self.examined.take_decided((attempt.job, attempt.replica));
         let watched = decided.unwrap_or_else(|| self.examined(index, None, &self.fleet, 1));
-        self.examined.placed.insert(attempt, watched);
+        self.examined.placed_by(attempt, watched);
     }
 
     /// The decision that was just made about this replica, if it is watched.
     pub(crate) fn last_examination(&self, index: ReplicaIndex) -> Option<Box<Watched>> {
-        self.examined.last.clone().filter(|_| self.is_watched(index)).map(Box::new)
+        self.examined.last().filter(|_| self.is_watched(index)).cloned().map(Box::new)
     }
 
     /// Keeps an earlier decision as the one that places a replica. The decision may have been made about another
@@ -181,7 +128,7 @@ impl Core {
     /// the last decision about any replica of the job.
     pub(crate) fn keep_shared_examination(&mut self, index: ReplicaIndex) {
         let job = self.replicas[index as usize].job;
-        let decided = self.examined.last.clone().filter(|last| last.attempt.job == job);
+        let decided = self.examined.last().filter(|last| last.attempt.job == job).cloned();
         self.place_by(index, decided);
         self.keep_examination(index);
     }
@@ -190,15 +137,13 @@ impl Core {
     /// are free by now.
     pub(crate) fn change_candidate(&mut self, index: ReplicaIndex, candidate: &Candidate) {
         let Replica { job, number, .. } = self.replicas[index as usize];
-        if let Some(decided) = self.examined.decided.get_mut(&(job, number)) {
-            decided.examination.decision = Decision::Place(smallvec![candidate.clone()]);
-        }
+        self.examined.change_candidate((job, number), candidate);
     }
 
     fn place_by(&mut self, index: ReplicaIndex, decided: Option<Watched>) {
         if let (true, Some(decided)) = (self.is_watched(index), decided) {
             let Replica { job, number, .. } = self.replicas[index as usize];
-            self.examined.decided.insert((job, number), decided);
+            self.examined.set_decided((job, number), decided);
         }
     }
 }

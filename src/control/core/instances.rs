@@ -1,18 +1,18 @@
 //! Instances that clouds make. An instance is requested when an attempt finds no idle instance, or when a fleet has too
 //! few. An instance that is idle for too long is terminated. The cloud's answers are inputs, like all other facts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::core::Core;
-use crate::core::timer::Timer;
+use super::Core;
+use super::parts::instances::InstanceRecord;
+use super::timer::Timer;
 use dryrack_event::{Command, Event, Reason};
 use dryrack_fleet::{Fleet, FleetPlacement, FleetSpec, InstanceState, NodeSpec, NodeState, Placement};
 use dryrack_ids::{FleetId, NodeId};
-use dryrack_lifecycle::is_instance_edge;
-use dryrack_policy::{Consolidation, InstancePurpose, idle_rule, longest_idle, may_give_back};
+use dryrack_policy::{InstancePurpose, idle_rule, longest_idle, may_give_back};
 use dryrack_scheduler::offers::NewInstances;
-use dryrack_units::{Money, SimDuration, SimTime};
+use dryrack_units::{Money, SimDuration};
 use dryrack_workload::IdleLimit;
 
 /// Time limit from the request of an instance until it is up. After that, the instance is given up.
@@ -25,80 +25,29 @@ pub const LONGEST_PROVISIONING: SimDuration = SimDuration::from_secs(10 * 60);
 /// Source: dstack 0.22.5, offset of the termination deadline of instances.
 const LONGEST_SILENCE: SimDuration = SimDuration::from_secs(20 * 60);
 
-/// The instances of all fleets, and the records of the fleets whose instances a cloud makes.
-#[derive(Default)]
-pub(super) struct Instances {
-    /// For each fleet, its cloud record. `None` for a fleet whose instances all exist from the start.
-    clouds: Vec<Option<CloudRecord>>,
-    /// Records of all instances of cloud fleets. A record exists even for a place without an instance.
-    records: BTreeMap<NodeId, InstanceRecord>,
-}
-
 /// Minimum idle time of an instance that was requested for a waiting replica. In this time, a pass can place a replica
 /// on the instance.
 const LEAST_IDLE: SimDuration = SimDuration::from_secs(2 * 60);
-
-/// A fleet whose instances a cloud makes.
-#[derive(Default)]
-struct CloudRecord {
-    consolidation: Consolidation,
-    /// When the fleet next checks for missing instances; `None` if no check is due.
-    check_at: Option<SimTime>,
-    /// Whether the first instances of the fleet have been requested.
-    has_begun: bool,
-    /// Instances that are being terminated.
-    leaving: u32,
-    /// Instances that were idle for too long but are kept for the fleet's minimum. The longest idle instance comes
-    /// first.
-    kept: BTreeSet<(SimTime, NodeId)>,
-}
-
-/// An instance, or a place where an instance can be made.
-struct InstanceRecord {
-    fleet: FleetId,
-    state: InstanceState,
-    made_for: InstancePurpose,
-    /// The idle limit stated by the attempt for which the instance was made.
-    of_run: Option<IdleLimit>,
-    /// When the instance entered its state.
-    since: SimTime,
-    /// When the instance was requested.
-    asked: SimTime,
-    /// Increases with every change of the state. An increase makes all timers of the old state void.
-    epoch: u64,
-}
 
 impl Core {
     pub(crate) fn declare_fleet(&mut self, fleet: FleetId, spec: &Arc<FleetSpec>) {
         let declared = self.fleet.declare_fleet(Arc::clone(spec));
         assert_eq!(declared, fleet, "fleets are declared in order of their ids");
-        self.instances.clouds.push(spec.cloud.as_ref().map(|_| CloudRecord::default()));
+        self.instances.add_fleet(spec.cloud.is_some());
     }
 
     pub(super) fn declare_instance(&mut self, node: NodeId, state: NodeState, spec: &NodeSpec) {
         let Some(fleet) = spec.shape.instance.as_ref().map(|instance| instance.fleet) else { return };
-        if self.instances.clouds[fleet.index()].is_none() {
-            return;
+        if self.instances.add(node, fleet, InstanceState::of(state), self.now) {
+            self.time_instance(node);
         }
-        let state = InstanceState::of(state);
-        let record = InstanceRecord {
-            fleet,
-            state,
-            made_for: InstancePurpose::Fleet,
-            of_run: None,
-            since: self.now,
-            asked: self.now,
-            epoch: 0,
-        };
-        self.instances.records.insert(node, record);
-        self.time_instance(node);
     }
 
     /// Requests the first instances of newly declared fleets.
     pub(crate) fn begin_fleets(&mut self) {
-        for index in 0..self.instances.clouds.len() {
+        for index in 0..self.instances.fleet_count() {
             let fleet = FleetId::new(index);
-            let Some(cloud) = self.instances.clouds[index].as_mut().filter(|cloud| !cloud.has_begun) else { continue };
+            let Some(cloud) = self.instances.cloud_of(fleet).filter(|cloud| !cloud.has_begun) else { continue };
             cloud.has_begun = true;
             let nodes = self.fleet.fleet(fleet).nodes;
             let target = nodes.map_or(0, |nodes| nodes.target);
@@ -109,24 +58,14 @@ impl Core {
 
     /// Moves an instance from one state to another.
     fn change_instance(&mut self, node: NodeId, to: InstanceState, because: Reason) {
-        let now = self.now;
-        let record = self.instances.records.get_mut(&node).expect("only what a cloud makes changes so");
-        let from = record.state;
-        assert!(is_instance_edge(from, to), "an instance cannot go from {from:?} to {to:?}");
-        let (fleet, since) = (record.fleet, record.since);
-        (record.state, record.since) = (to, now);
-        record.epoch += 1;
-        let cloud = self.instances.clouds[fleet.index()].as_mut().expect("its fleet is a cloud's");
-        cloud.kept.remove(&(since, node));
-        cloud.leaving += u32::from(to == InstanceState::Terminating);
-        cloud.leaving -= u32::from(from == InstanceState::Terminating);
+        let from = self.instances.enter(node, to, self.now);
         self.emit(Event::InstanceChanged { node, from, to, because });
         self.time_instance(node);
     }
 
     /// Sets the timer that limits the time in a state. Only states with such a limit have a timer.
     fn time_instance(&mut self, node: NodeId) {
-        let InstanceRecord { fleet, state, made_for, of_run, since, epoch, .. } = self.instances.records[&node];
+        let InstanceRecord { fleet, state, made_for, of_run, since, epoch, .. } = *self.instances.of(node);
         match state {
             InstanceState::Pending => {
                 let at = since.saturating_add(LONGEST_PROVISIONING);
@@ -157,8 +96,7 @@ impl Core {
     }
 
     fn make(&mut self, node: NodeId, (made_for, of_run): (InstancePurpose, Option<IdleLimit>), because: Reason) {
-        let record = self.instances.records.get_mut(&node).expect("only a cloud makes instances");
-        (record.made_for, record.of_run, record.asked) = (made_for, of_run, self.now);
+        self.instances.request(node, made_for, of_run, self.now);
         self.set_reported(node, NodeState::Joining, because);
         self.change_instance(node, InstanceState::Pending, because);
         self.command(Command::Provision { node });
@@ -169,7 +107,7 @@ impl Core {
     /// placement is in the ledger.
     pub(crate) fn give_back_beside(&mut self, placement: &Placement) {
         for claim in placement.claims() {
-            if let Some(fleet) = self.instances.records.get(&claim.node).map(|record| record.fleet) {
+            if let Some(fleet) = self.instances.get(claim.node).map(|record| record.fleet) {
                 self.give_back_kept(fleet);
             }
         }
@@ -177,26 +115,17 @@ impl Core {
 
     /// Whether the instance was requested and is not up yet.
     pub(crate) fn is_coming(&self, node: NodeId) -> bool {
-        self.instances.records.get(&node).is_some_and(|record| record.state.is_coming())
+        self.instances.is_coming(node)
     }
 
-    /// Whether a report of this state must be ignored. One reason is that the instance has been given up. Another is
-    /// that the report can only be about an earlier instance in the same place, because this one is not up yet. Of an
-    /// instance that is not up yet, only the reports joining, ready and gone count.
+    /// Whether a report of this state about an instance must be ignored.
     pub(crate) fn ignores_report(&self, node: NodeId, state: NodeState) -> bool {
-        let Some(record) = self.instances.records.get(&node) else { return false };
-        match state {
-            NodeState::Gone => false,
-            NodeState::Joining | NodeState::Ready => record.state == InstanceState::Terminating,
-            NodeState::NotReady | NodeState::Unreachable | NodeState::Maintenance => {
-                record.state == InstanceState::Terminating || record.state.is_coming()
-            }
-        }
+        self.instances.ignores_report(node, state)
     }
 
     /// Updates an instance after its node reported a state. Returns whether the instance has just come up.
     pub(crate) fn instance_reported(&mut self, node: NodeId, state: NodeState) -> bool {
-        let Some(InstanceRecord { fleet, state: known, .. }) = self.instances.records.get(&node) else { return false };
+        let Some(InstanceRecord { fleet, state: known, .. }) = self.instances.get(node) else { return false };
         let (fleet, known) = (*fleet, *known);
         match (state, known) {
             (NodeState::Joining, InstanceState::Pending) => {
@@ -240,14 +169,14 @@ impl Core {
 
     /// Makes an idle instance busy, after a claim was placed on it.
     pub(super) fn instance_taken(&mut self, node: NodeId) {
-        if self.instances.records.get(&node).is_some_and(|record| record.state == InstanceState::Idle) {
+        if self.instances.get(node).is_some_and(|record| record.state == InstanceState::Idle) {
             self.change_instance(node, InstanceState::Busy, Reason::InstanceWanted);
         }
     }
 
     /// Updates an instance after a claim on it was released.
     pub(super) fn instance_released(&mut self, node: NodeId) {
-        let Some(record) = self.instances.records.get(&node) else { return };
+        let Some(record) = self.instances.get(node) else { return };
         if !self.fleet.node(node).status.is_unused() {
             return;
         }
@@ -266,14 +195,13 @@ impl Core {
     }
 
     pub(crate) fn idle_too_long(&mut self, node: NodeId) {
-        let InstanceRecord { fleet, since, epoch, .. } = self.instances.records[&node];
         // A waiting replica may still need this instance. For example, other instances of its gang are on their way.
         if self.is_awaited(node) {
+            let epoch = self.instances.of(node).epoch;
             self.timers.set(self.now.saturating_add(LEAST_IDLE), Timer::IdleTooLong { node, epoch });
             return;
         }
-        let cloud = self.instances.clouds[fleet.index()].as_mut().expect("its fleet is a cloud's");
-        cloud.kept.insert((since, node));
+        let fleet = self.instances.keep(node);
         self.give_back_kept(fleet);
     }
 
@@ -281,20 +209,18 @@ impl Core {
     fn give_back_kept(&mut self, fleet: FleetId) {
         let nodes = self.fleet.fleet(fleet).nodes;
         while may_give_back(nodes, self.staying(fleet)) {
-            let cloud = self.instances.clouds[fleet.index()].as_ref().expect("it is a cloud's");
-            let Some((_, node)) = cloud.kept.first().copied() else { return };
+            let Some(node) = self.instances.first_kept(fleet) else { return };
             self.give_back_instance(node, Reason::IdleTooLong);
         }
     }
 
     /// Number of instances that exist or are on their way, not counting those that are being terminated.
     fn staying(&self, fleet: FleetId) -> u32 {
-        let leaving = self.instances.clouds[fleet.index()].as_ref().map_or(0, |cloud| cloud.leaving);
-        self.fleet.live_instances(fleet) - leaving
+        self.fleet.live_instances(fleet) - self.instances.leaving(fleet)
     }
 
     pub(crate) fn give_back_instance(&mut self, node: NodeId, because: Reason) {
-        let fleet = self.instances.records[&node].fleet;
+        let fleet = self.instances.of(node).fleet;
         // From now on, no replica is placed on this node.
         self.set_reported(node, NodeState::NotReady, because);
         self.change_instance(node, InstanceState::Terminating, because);
@@ -304,30 +230,16 @@ impl Core {
 
     /// Sets the timer after which a silent instance is terminated.
     pub(super) fn await_report_of(&mut self, node: NodeId) {
-        if self.instances.records.get(&node).is_some_and(|record| record.state.is_up()) {
+        if self.instances.is_up(node) {
             let Some(since) = self.nodes[node.index()].silent_since else { return };
             self.timers.set(self.now.saturating_add(LONGEST_SILENCE), Timer::SilentForLong { node, since });
         }
     }
 
     pub(crate) fn silent_for_long(&mut self, node: NodeId) {
-        if self.instances.records.get(&node).is_some_and(|record| record.state.is_up()) {
+        if self.instances.is_up(node) {
             self.give_back_instance(node, Reason::HeartbeatLost);
         }
-    }
-
-    /// Whether the instance has not changed since this epoch.
-    pub(super) fn is_unchanged(&self, node: NodeId, epoch: u64) -> bool {
-        self.instances.records.get(&node).is_some_and(|record| record.epoch == epoch)
-    }
-
-    /// Whether the instance was requested at `asked` and is not up yet.
-    pub(super) fn is_coming_since(&self, node: NodeId, asked: SimTime) -> bool {
-        self.is_coming(node) && self.instances.records[&node].asked == asked
-    }
-
-    pub(super) fn is_minimum_check_due(&self, fleet: FleetId, at: SimTime) -> bool {
-        self.instances.clouds[fleet.index()].as_ref().is_some_and(|cloud| cloud.check_at == Some(at))
     }
 
     /// Schedules a check for missing instances if a fleet has fewer than its minimum.
@@ -335,7 +247,7 @@ impl Core {
         let min = self.fleet.fleet(fleet).nodes.map_or(0, |nodes| nodes.min);
         let is_short = self.staying(fleet) < min && self.makes_instances();
         let now = self.now;
-        let cloud = self.instances.clouds[fleet.index()].as_mut().expect("it is a cloud's");
+        let cloud = self.instances.cloud(fleet);
         if is_short && cloud.check_at.is_none() {
             let at = now.saturating_add(cloud.consolidation.pause());
             cloud.check_at = Some(at);
@@ -347,7 +259,7 @@ impl Core {
         let min = self.fleet.fleet(fleet).nodes.map_or(0, |nodes| nodes.min);
         let is_short = self.staying(fleet) < min;
         let now = self.now;
-        let cloud = self.instances.clouds[fleet.index()].as_mut().expect("it is a cloud's");
+        let cloud = self.instances.cloud(fleet);
         cloud.check_at = None;
         if !is_short {
             return cloud.consolidation.found_whole();
@@ -368,26 +280,21 @@ impl Core {
             || self.profile.scheduler.offers.new_instances != NewInstances::Never
     }
 
-    /// The instances that were requested and are not up yet.
-    pub(super) fn coming_instances(&self) -> impl Iterator<Item = NodeId> {
-        self.instances.records.iter().filter(|(_, record)| record.state.is_coming()).map(|(node, _)| *node)
-    }
-
     /// The offers of a fleet. Each entry has the number of the offer, its price, and up to `count` places in which the
     /// cloud would make the next instances.
     pub(super) fn absent_by_offer(&self, fleet: FleetId, count: u32) -> Vec<(u32, Money, Vec<NodeId>)> {
         let mut offers: BTreeMap<u32, (Money, Vec<NodeId>)> = BTreeMap::new();
         let near = self.cluster_of(fleet);
-        for (node, _) in self.instances.records.iter().filter(|(_, record)| record.fleet == fleet) {
-            let shape = &self.fleet.node(*node).shape;
+        for node in self.instances.of_fleet(fleet) {
+            let shape = &self.fleet.node(node).shape;
             let Some(offer) = dryrack_fleet::offer_of(shape) else { continue };
             let left = self.fleet.instances_left(fleet).min(self.fleet.capacity_left(fleet, offer)).min(count);
-            let is_near = near.is_none() || place_of(&self.fleet, *node) == near;
-            let is_absent = self.fleet.is_unmade(*node) && self.fleet.node(*node).status.is_unused();
+            let is_near = near.is_none() || place_of(&self.fleet, node) == near;
+            let is_absent = self.fleet.is_unmade(node) && self.fleet.node(node).status.is_unused();
             let price = shape.price_per_hour.unwrap_or(Money::ZERO);
             let places = &mut offers.entry(offer).or_insert((price, Vec::new())).1;
             if is_near && is_absent && (places.len() as u32) < left {
-                places.push(*node);
+                places.push(node);
             }
         }
         let each = offers.into_iter().map(|(offer, (price, places))| (offer, price, places));
@@ -399,9 +306,8 @@ impl Core {
         match self.fleet.fleet(fleet).placement {
             FleetPlacement::Any => None,
             FleetPlacement::Cluster => {
-                let own = self.instances.records.iter().filter(|(_, record)| record.fleet == fleet);
-                let mut there = own.filter(|(node, _)| self.fleet.node(**node).status.state != NodeState::Gone);
-                there.next().and_then(|(node, _)| place_of(&self.fleet, *node))
+                let is_there = |node: &NodeId| self.fleet.node(*node).status.state != NodeState::Gone;
+                self.instances.of_fleet(fleet).find(is_there).and_then(|node| place_of(&self.fleet, node))
             }
         }
     }
@@ -424,9 +330,9 @@ impl Core {
 
     /// Asserts that instances agree with their nodes, and that no fleet has more instances than its maximum.
     pub(super) fn assert_instances(&self) {
-        for (node, record) in &self.instances.records {
-            let status = &self.fleet.node(*node).status;
-            let name = &self.fleet.node(*node).name;
+        for (node, record) in self.instances.iter() {
+            let status = &self.fleet.node(node).status;
+            let name = &self.fleet.node(node).name;
             let gone = status.state == NodeState::Gone;
             assert_eq!(
                 gone,

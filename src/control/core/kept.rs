@@ -1,8 +1,6 @@
 //! Claims that are kept after their attempt has ended, because a node cannot confirm the stop or is still completing
 //! the attempt.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use super::Core;
 use super::timer::Timer;
 use crate::attempts::STOPS_ASKED_FOR;
@@ -10,28 +8,15 @@ use dryrack_event::{Command, Event, Lifecycle};
 use dryrack_fleet::{NodeState, Placement};
 use dryrack_ids::{AttemptId, NodeId};
 
-#[derive(Default)]
-pub(crate) struct Kept {
-    pub claims: BTreeMap<AttemptId, Placement>,
-    /// Attempts with kept claims whose nodes are no longer asked about them.
-    given_up: BTreeSet<AttemptId>,
-    /// Ended attempts that the flow still has a record of, with or without a kept claim.
-    pub carried: BTreeSet<AttemptId>,
-}
-
 impl Core {
     /// Asks attempts with kept claims on a node to stop again, once the node's heartbeats arrive again.
     pub(super) fn expect_stops_on(&mut self, node: NodeId) {
-        let touches = |(_, kept): &(&AttemptId, &Placement)| kept.touches(node);
-        let kept: Vec<AttemptId> = self.kept.claims.iter().filter(touches).map(|(attempt, _)| *attempt).collect();
-        kept.into_iter().for_each(|attempt| self.expect_stop(attempt, STOPS_ASKED_FOR));
+        self.kept.on(node).into_iter().for_each(|attempt| self.expect_stop(attempt, STOPS_ASKED_FOR));
     }
 
     /// Frees all kept claims on a node that is gone.
     pub(crate) fn forget_kept_claims(&mut self, node: NodeId) {
-        let touches = |(_, kept): &(&AttemptId, &Placement)| kept.touches(node);
-        let touching: Vec<AttemptId> = self.kept.claims.iter().filter(touches).map(|(attempt, _)| *attempt).collect();
-        for attempt in touching {
+        for attempt in self.kept.on(node) {
             self.free_kept(attempt, |other| other == node);
         }
     }
@@ -87,16 +72,12 @@ impl Core {
 
     /// Kept claims of ended attempts that become free once their nodes confirm the end.
     pub(crate) fn awaited_claims(&self) -> impl Iterator<Item = &Placement> {
-        self.kept.claims.iter().filter(|(attempt, _)| !self.kept.given_up.contains(attempt)).map(|(_, kept)| kept)
+        self.kept.awaited()
     }
 
     /// Records whether the control plane still asks the nodes of an ended attempt about its kept claims.
     fn note_asking(&mut self, attempt: AttemptId, is_asked_about: bool) {
-        let has_changed = match is_asked_about {
-            true => self.kept.given_up.remove(&attempt),
-            false => self.kept.given_up.insert(attempt),
-        };
-        if has_changed {
+        if self.kept.note_asking(attempt, is_asked_about) {
             self.fleet.ask_again();
         }
     }

@@ -1,57 +1,60 @@
 //! The core of the control plane: the store of records, the ledger, the timers, the clock and the outbox.
 //!
-//! Only the core binds, releases and emits. It never checks which flow it serves. The parts of the core serve all
-//! flows, and each part keeps its own state: instances that clouds make and take back ([`instances`], [`scale_up`]),
-//! services that scale with their requests ([`services`]), jobs that wait for other jobs ([`dependencies`]), quotas and
-//! shares ([`ledger`], [`shares`]), utilization policies ([`usage`]), and recorded decisions for an explanation
-//! ([`examined`]).
+//! Only the core binds, releases and emits. It never checks which flow it serves. What it does serves all flows:
+//! instances that clouds make and take back ([`instances`], [`scale_up`]), services that scale with their requests
+//! ([`services`]), jobs that wait for other jobs ([`dependencies`]), quotas and shares ([`ledger`], [`shares`]),
+//! utilization policies ([`usage`]), and recorded decisions for an explanation ([`examined`]).
+//!
+//! The state is in [`parts`], which know nothing of the core. The other files of this folder are what the core does with
+//! several parts at once.
 
 mod attempt;
 mod deciding;
-pub(crate) mod dependencies;
+mod dependencies;
 mod dropping;
+mod due;
 mod examined;
 mod instances;
+mod jobs;
 mod kept;
 mod ledger;
 pub(crate) mod nodes;
-mod run_limits;
+mod parts;
 mod scale_up;
 mod scaling;
 mod services;
-pub(crate) mod shares;
-pub(crate) mod store;
-pub(crate) mod timer;
 mod usage;
 
-pub use examined::{AnalysesAhead, Watch, Watched};
 pub use instances::LONGEST_PROVISIONING;
+pub(crate) use parts::dependencies::DependencyState;
+pub use parts::examined::{AnalysesAhead, Watch, Watched};
+pub(crate) use parts::scale_up::WaitingChanges;
+pub(crate) use parts::{shares, store, timer};
 pub(crate) use usage::check_sample;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::admission::Admission;
-use super::flow::Held;
 use super::pass_options::Trigger;
 use super::profile::Profile;
-use deciding::Deciding;
-use dependencies::Dependencies;
-use dropping::Dropping;
 use dryrack_event::{Command, Event, Output};
 use dryrack_fleet::{Fleet, Placement};
-use dryrack_ids::{NodeId, Records};
+use dryrack_ids::Records;
 use dryrack_policy::Quotas;
 use dryrack_scheduler::{Grouping, OrderKey};
 use dryrack_units::SimTime;
-use examined::Examined;
-use instances::Instances;
-use kept::Kept;
-use nodes::NodeRecord;
-use scale_up::ScaleUp;
-use services::Services;
+use parts::deciding::Deciding;
+use parts::dependencies::Dependencies;
+use parts::dropping::Dropping;
+use parts::examined::Examined;
+use parts::instances::Instances;
+use parts::kept::Kept;
+use parts::nodes::Nodes;
+use parts::scale_up::ScaleUp;
+use parts::services::Services;
 use shares::Shares;
-use store::{Demands, JobRecord, Replica, ReplicaIndex};
+use store::{Demands, Held, JobRecord, Replica, ReplicaIndex};
 use timer::Timers;
 
 pub(crate) struct Core {
@@ -63,7 +66,7 @@ pub(crate) struct Core {
     /// The instant at which `settle` last did anything.
     pub settled_at: SimTime,
     pub fleet: Fleet,
-    pub nodes: Vec<NodeRecord>,
+    pub nodes: Nodes,
     pub jobs: Records<JobRecord>,
     pub replicas: Records<Replica>,
     /// Ended jobs that can be dropped, and jobs dropped since the last `take_dropped`. `None` if all records are kept.
@@ -75,8 +78,6 @@ pub(crate) struct Core {
     pub timers: Timers,
     /// The number of the computation that the flow waits for, if any.
     pub computing: Option<u64>,
-    /// Nodes that have lost readiness, each with the time until which the loss counts, earliest first.
-    flaps: VecDeque<(SimTime, NodeId)>,
     /// Replicas with a usage sample at this instant.
     pub to_judge: BTreeSet<ReplicaIndex>,
     pub quotas: Quotas,
@@ -104,7 +105,7 @@ impl Core {
             seed,
             now: SimTime::ZERO,
             settled_at: SimTime::ZERO,
-            nodes: Vec::new(),
+            nodes: Nodes::default(),
             jobs: Records::default(),
             replicas: Records::default(),
             dropping: None,
@@ -112,11 +113,10 @@ impl Core {
             kept: Kept::default(),
             timers: Timers::default(),
             computing: None,
-            flaps: VecDeque::new(),
             to_judge: BTreeSet::new(),
             instances: Instances::default(),
             scale_up: ScaleUp::default(),
-            services: Services::new(),
+            services: Services::default(),
             dependencies: Dependencies::default(),
             admission: Admission::default(),
             outbox: VecDeque::new(),

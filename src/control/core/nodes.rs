@@ -1,41 +1,18 @@
 //! Reports about nodes and GPUs, and their consequences for the attempts on them.
 
-use smallvec::SmallVec;
-
-use crate::core::Core;
-use crate::core::store::ReplicaIndex;
-use crate::core::timer::Timer;
+use super::Core;
+use super::timer::Timer;
 use dryrack_event::{Event, Reason};
 use dryrack_fleet::{GpuState, NodeSpec, NodeState, Reliance, SILENT_STATES};
 use dryrack_ids::{GpuId, NodeId};
 use dryrack_lifecycle::is_node_edge;
 use dryrack_units::{SimDuration, SimTime};
 
-/// The control plane's record of a node. The node's status is in the fleet.
-pub struct NodeRecord {
-    /// The state that the node last reported, or that was set on its behalf.
-    pub(crate) reported: NodeState,
-    /// The time of the last heartbeat, if a heartbeat is overdue.
-    pub silent_since: Option<SimTime>,
-    /// Whether the silence has lasted longer than the grace period.
-    pub(crate) presumed_lost: bool,
-    /// Increases whenever the timers of this node become void.
-    pub epoch: u64,
-    /// Replicas with a claim on this node, in order of their numbers.
-    pub replicas: SmallVec<[ReplicaIndex; 4]>,
-}
-
 impl Core {
     pub(crate) fn declare_node(&mut self, node: NodeId, state: NodeState, spec: &NodeSpec) {
         let declared = self.fleet.declare(spec, state);
         assert_eq!(declared, node, "nodes are declared in order of their ids");
-        self.nodes.push(NodeRecord {
-            reported: state,
-            silent_since: None,
-            presumed_lost: false,
-            epoch: 0,
-            replicas: SmallVec::new(),
-        });
+        self.nodes.add(state);
         self.declare_instance(node, state, spec);
         // A demand that did not fit anywhere may fit on the new node.
         for demand in self.demands.iter_mut() {
@@ -121,7 +98,7 @@ impl Core {
         reliance.overdue = self.nodes[node.index()].silent_since.is_some();
         if has_flapped {
             reliance.flaps += 1;
-            self.flaps.push_back((self.now.saturating_add(self.profile.heartbeat.flap_window), node));
+            self.nodes.note_flap(node, self.now.saturating_add(self.profile.heartbeat.flap_window));
         }
         self.fleet.set_reliance(node, reliance);
     }
@@ -129,7 +106,7 @@ impl Core {
     /// Forgets losses of readiness that are too old to count. The count only affects preferences, so waiting replicas
     /// are not judged again.
     pub(crate) fn forget_flaps(&mut self) {
-        while let Some((_, node)) = self.flaps.pop_front_if(|(until, _)| *until <= self.now) {
+        while let Some(node) = self.nodes.take_old_flap(self.now) {
             let reliance = self.fleet.node(node).status.reliance;
             self.fleet.set_reliance(node, Reliance { flaps: reliance.flaps - 1, ..reliance });
         }

@@ -22,47 +22,12 @@ use std::sync::Arc;
 use super::Core;
 use super::store::ReplicaIndex;
 use super::timer::Timer;
-use crate::flow::{Flow, Visit, WaitingChanges};
+use crate::flow::{Flow, Visit};
 use dryrack_event::Phase;
 use dryrack_fleet::{Cloud, Fleet, NodeState, Placement};
 use dryrack_ids::{FleetId, NodeId};
 use dryrack_policy::Holding;
 use dryrack_scheduler::{Candidate, Decision, decide_for};
-use dryrack_units::{SimDuration, SimTime};
-
-/// How long no further instances of an offer are requested after one of its instances failed to come up. Each further
-/// failure doubles the time, up to the longest back-off.
-///
-/// Source: Kubernetes cluster-autoscaler 1.31, `main.go`, defaults of `--initial-node-group-backoff-duration` and
-/// `--max-node-group-backoff-duration`.
-const FIRST_BACKOFF: SimDuration = SimDuration::from_secs(5 * 60);
-const LONGEST_BACKOFF: SimDuration = SimDuration::from_secs(30 * 60);
-
-/// Waiting replicas whose instances are on their way, and what is known about offers and demands.
-pub(crate) struct ScaleUp {
-    /// Whether the core requests instances for waiting replicas. False if the flow requests instances itself.
-    pub is_enabled: bool,
-    /// The place of each of these replicas once its instances are up.
-    upcoming: BTreeMap<ReplicaIndex, Placement>,
-    /// Demands that fit on no instance of any cloud.
-    never_fit: BTreeSet<u32>,
-    /// Offers in back-off, because an instance failed to come up: the end and the length of each back-off.
-    backoffs: BTreeMap<(FleetId, u32), (SimTime, SimDuration)>,
-    /// The fleet's growth and the version of the waiting list at the end of the last search.
-    searched: Option<(u64, WaitingChanges)>,
-}
-
-impl Default for ScaleUp {
-    fn default() -> ScaleUp {
-        ScaleUp {
-            is_enabled: true,
-            upcoming: BTreeMap::new(),
-            never_fit: BTreeSet::new(),
-            backoffs: BTreeMap::new(),
-            searched: None,
-        }
-    }
-}
 
 /// Why no instance is requested for a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +102,7 @@ impl Core {
 
     fn begin_search(&self) -> Search {
         let mut fleet = self.fleet.clone();
-        for node in self.coming_instances() {
+        for node in self.instances.coming() {
             fleet.set_node_state(node, NodeState::Ready);
         }
         let mut upcoming: BTreeMap<Arc<str>, Holding> = BTreeMap::new();
@@ -156,7 +121,7 @@ impl Core {
         let mut upcoming = std::mem::take(&mut self.scale_up.upcoming);
         upcoming.retain(|index, placement| {
             let is_there =
-                |node: NodeId| self.is_coming(node) || self.fleet.node(node).status.state == NodeState::Ready;
+                |node: NodeId| self.instances.is_coming(node) || self.fleet.node(node).status.state == NodeState::Ready;
             self.waits_for_room(*index) && placement.claims().iter().all(|claim| is_there(claim.node))
         });
         self.scale_up.upcoming = upcoming;
@@ -208,7 +173,7 @@ impl Core {
         }
         search.fleet.promise(&placement);
         self.make_for(&placement, None);
-        if placement.claims().iter().any(|claim| self.is_coming(claim.node)) {
+        if placement.claims().iter().any(|claim| self.instances.is_coming(claim.node)) {
             search.upcoming.extend(project.map(|project| (project, wanted)));
             self.scale_up.upcoming.insert(index, placement);
         }
@@ -264,26 +229,19 @@ impl Core {
     /// Starts the back-off of an offer whose instance has failed to come up.
     pub(crate) fn offer_failed(&mut self, node: NodeId) {
         let Some((offer, fleet)) = self.offer_of(node).filter(|_| self.scale_up.is_enabled) else { return };
-        let before = self.scale_up.backoffs.get(&(fleet, offer)).map(|(_, length)| length.saturating_mul(2));
-        let length = before.unwrap_or(FIRST_BACKOFF).min(LONGEST_BACKOFF);
-        let until = self.now.saturating_add(length);
-        self.scale_up.backoffs.insert((fleet, offer), (until, length));
+        let until = self.scale_up.back_off((fleet, offer), self.now);
         self.timers.set(until, Timer::BackoffOver { fleet, offer, at: until });
     }
 
     /// Clears the failures of an offer, because one of its instances is up.
     pub(super) fn offer_holds(&mut self, node: NodeId) {
         if let Some((offer, fleet)) = self.offer_of(node) {
-            self.scale_up.backoffs.remove(&(fleet, offer));
+            self.scale_up.forget_failures((fleet, offer));
         }
     }
 
     fn is_backed_off(&self, fleet: FleetId, offer: u32) -> bool {
-        self.scale_up.backoffs.get(&(fleet, offer)).is_some_and(|(until, _)| *until > self.now)
-    }
-
-    pub(super) fn is_backed_off_until(&self, fleet: FleetId, offer: u32, at: SimTime) -> bool {
-        self.scale_up.backoffs.get(&(fleet, offer)).is_some_and(|(until, _)| *until == at)
+        self.scale_up.is_backed_off((fleet, offer), self.now)
     }
 
     fn offer_of(&self, node: NodeId) -> Option<(u32, FleetId)> {
@@ -293,8 +251,7 @@ impl Core {
 
     /// Makes the next search try all waiting replicas again, because fleets or their clouds have changed.
     pub(crate) fn search_again(&mut self) {
-        self.scale_up.never_fit.clear();
-        self.scale_up.searched = None;
+        self.scale_up.search_again();
     }
 
     /// The fleets whose instances a cloud makes.

@@ -1,22 +1,14 @@
 //! The utilization monitors of attempts. A monitor is bound when an attempt starts, receives samples, is asked whether
 //! it fires, and is dropped when the attempt ends.
 
-use crate::core::Core;
-use crate::core::store::ReplicaIndex;
+use super::Core;
+use super::parts::watch::Watch;
+use super::store::ReplicaIndex;
 use dryrack_event::{Command, Event, Phase};
 use dryrack_ids::AttemptId;
 use dryrack_policy::{Sample, UtilizationMonitor};
 use dryrack_units::{Permille, SimTime};
-use dryrack_workload::{PolicySource, SampleFault, UtilizationPolicy};
-
-/// The monitor of one attempt.
-pub struct Watch {
-    pub(crate) monitor: UtilizationMonitor,
-    /// When the monitor must be checked next even if no sample arrives.
-    pub(crate) check_at: Option<SimTime>,
-    /// For each kind of sample fault, whether it was reported for this attempt. Each kind is reported once.
-    odd: [bool; SampleFault::ALL.len()],
-}
+use dryrack_workload::{PolicySource, UtilizationPolicy};
 
 impl Core {
     /// The policy that applies to a replica, if any.
@@ -40,8 +32,7 @@ impl Core {
         let gpus = self.gpus_held(index) as u16;
         let attempt = self.replicas[index as usize].attempt_id();
         let monitor = UtilizationMonitor::bind(values, gpus, self.now);
-        let watch = Watch { monitor, check_at: None, odd: [false; SampleFault::ALL.len()] };
-        self.replicas[index as usize].watch = Some(Box::new(watch));
+        self.replicas[index as usize].watch = Some(Box::new(Watch::new(monitor)));
         self.emit(Event::PolicyBound { attempt, source, values });
         self.command(Command::Sample { attempt, interval: values.interval });
     }
@@ -65,7 +56,7 @@ impl Core {
         let odd = watch.monitor.observe(self.now, &Sample { at, utilization, memory_entries });
         self.to_judge.insert(index);
         let Some(fault) = odd else { return };
-        if !std::mem::replace(&mut watch.odd[fault as usize], true) {
+        if watch.is_first(fault) {
             self.emit(Event::SampleOdd { attempt, at, fault });
         }
     }

@@ -150,7 +150,7 @@ fn planned_end(core: &Core, index: ReplicaIndex, from: SimTime) -> SimTime {
 /// All replicas that hold resources, in order of their expected ends.
 pub(in crate::queue) fn held_until(core: &Core) -> Vec<HeldPlacement> {
     let mut seen = BTreeSet::new();
-    for node in &core.nodes {
+    for node in core.nodes.iter() {
         seen.extend(node.replicas.iter().copied());
     }
     let held = |index: ReplicaIndex| {

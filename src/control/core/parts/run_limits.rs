@@ -44,7 +44,7 @@ impl Group {
 }
 
 #[derive(Default)]
-pub(super) struct RunLimits {
+pub struct RunLimits {
     groups: BTreeMap<GroupId, Group>,
     /// The group of each job that has one and has not ended.
     group_of: BTreeMap<JobId, GroupId>,

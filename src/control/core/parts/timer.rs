@@ -3,8 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::core::Core;
-use crate::core::store::ReplicaIndex;
+use super::store::ReplicaIndex;
 use dryrack_ids::{AttemptId, FleetId, JobId, NodeId};
 use dryrack_units::SimTime;
 
@@ -53,7 +52,8 @@ pub enum Timer {
 }
 
 impl Timer {
-    fn reason(self) -> &'static str {
+    /// What is due, for a person.
+    pub fn reason(self) -> &'static str {
         match self {
             Timer::SilenceExpired { .. } => "a node's grace period",
             Timer::Evict { .. } => "a node's eviction",
@@ -88,7 +88,8 @@ pub struct Timers {
     set: u64,
 }
 
-type Entry = Reverse<(SimTime, u64, Timer)>;
+/// A timer with its time and its number, in reverse order of both.
+pub type Entry = Reverse<(SimTime, u64, Timer)>;
 
 /// Maximum number of timers of one instant that are searched one by one. If there are more, they move to the heap.
 const MOST_FRESH: usize = 16;
@@ -101,85 +102,42 @@ impl Timers {
             self.set += 1;
         }
     }
-}
-
-impl Core {
-    pub(crate) fn pop_due_timer(&mut self) -> Option<Timer> {
-        let Reverse((at, set, timer)) = self.next_timer()?;
-        if at > self.now {
-            return None;
-        }
-        match self.timers.fresh.iter().position(|Reverse((_, other, _))| *other == set) {
-            Some(place) => drop(self.timers.fresh.swap_remove(place)),
-            None => drop(self.timers.heap.pop()),
-        }
-        Some(timer)
-    }
 
     /// The next timer that is not void.
-    pub(crate) fn peek_timer(&mut self) -> Option<(SimTime, &'static str)> {
-        self.next_timer().map(|Reverse((at, _, timer))| (at, timer.reason()))
-    }
-
-    fn next_timer(&mut self) -> Option<Entry> {
-        if self.timers.fresh.len() > MOST_FRESH {
-            self.keep_timers();
+    pub fn next(&mut self, is_valid: impl Fn(Timer) -> bool) -> Option<Entry> {
+        if self.fresh.len() > MOST_FRESH {
+            self.keep(&is_valid);
         }
-        while let Some(Reverse((.., timer))) = self.timers.heap.peek()
-            && !self.is_valid(*timer)
+        while let Some(Reverse((.., timer))) = self.heap.peek()
+            && !is_valid(*timer)
         {
-            self.timers.heap.pop();
+            self.heap.pop();
         }
-        let valid = self.timers.fresh.iter().filter(|Reverse((.., timer))| self.is_valid(*timer));
+        let valid = self.fresh.iter().filter(|Reverse((.., timer))| is_valid(*timer));
         // Entries compare in reverse order of time, so the greatest entry is due first.
-        valid.chain(self.timers.heap.peek()).max().copied()
+        valid.chain(self.heap.peek()).max().copied()
     }
 
-    /// Moves the valid timers of `fresh` to the heap. This happens when their instant is over, or when there are too
-    /// many to search.
-    #[inline]
-    pub(super) fn keep_timers(&mut self) {
-        if !self.timers.fresh.is_empty() {
-            let mut fresh = std::mem::take(&mut self.timers.fresh);
-            for entry in fresh.drain(..) {
-                if self.is_valid(entry.0.2) {
-                    self.timers.heap.push(entry);
-                }
-            }
-            self.timers.fresh = fresh;
+    /// Removes the timer with this number, which [`Timers::next`] has returned just now.
+    pub fn remove(&mut self, number: u64) {
+        match self.fresh.iter().position(|Reverse((_, other, _))| *other == number) {
+            Some(place) => drop(self.fresh.swap_remove(place)),
+            None => drop(self.heap.pop()),
         }
     }
 
-    /// Whether a replica still has this version. A dropped replica is not in the store, so the answer is no.
-    fn is_of_version(&self, replica: ReplicaIndex, version: u64) -> bool {
-        self.replicas.get(replica as usize).is_some_and(|replica| replica.version == version)
+    /// Whether any timer was set at this instant.
+    #[inline]
+    pub fn has_fresh(&self) -> bool {
+        !self.fresh.is_empty()
     }
 
-    fn is_valid(&self, timer: Timer) -> bool {
-        match timer {
-            Timer::SilenceExpired { node, epoch } | Timer::Evict { node, epoch } => {
-                self.nodes[node.index()].epoch == epoch
-            }
-            Timer::SilentForLong { node, since } => self.nodes[node.index()].silent_since == Some(since),
-            Timer::BackoffOver { fleet, offer, at } => self.is_backed_off_until(fleet, offer, at),
-            Timer::Rescale { job, at } => self.is_rescaled_at(job, at),
-            Timer::DependencyJudged { job } => self.judged(job).is_some(),
-            Timer::QuotaReleased { workload, since } => self.admission.is_evicting_since(workload, since),
-            Timer::IdleTooLong { node, epoch } => self.is_unchanged(node, epoch),
-            Timer::NotProvisioned { node, asked } => self.is_coming_since(node, asked),
-            Timer::CheckMinimum { fleet, at } => self.is_minimum_check_due(fleet, at),
-            Timer::StopAgain { attempt, .. } => {
-                self.kept.claims.contains_key(&attempt) && !self.kept.carried.contains(&attempt)
-            }
-            Timer::Completed { attempt } => self.kept.claims.contains_key(&attempt),
-            Timer::ComputationExpired { number } => self.computing == Some(number),
-            Timer::Deadline { replica, version }
-            | Timer::RetryDue { replica, version }
-            | Timer::NextLevel { replica, version }
-            | Timer::GraceOver { replica, version }
-            | Timer::CommitDue { replica, version } => self.is_of_version(replica, version),
-            Timer::PolicyCheck { replica, version, at } => {
-                self.is_of_version(replica, version) && self.is_policy_check_due(replica, at)
+    /// Moves the valid timers of this instant to those of later instants. This happens when the instant is over, or
+    /// when there are too many to search.
+    pub fn keep(&mut self, is_valid: impl Fn(Timer) -> bool) {
+        for entry in self.fresh.drain(..) {
+            if is_valid(entry.0.2) {
+                self.heap.push(entry);
             }
         }
     }

@@ -1,0 +1,111 @@
+//! The workloads that Kueue manages, and what it needs to know about them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::objects::{LocalQueue, Objects};
+use super::workload::{self, Standing, Terms, Workload, WorkloadNumber};
+use crate::core::store::ReplicaIndex;
+use dryrack_event::Reason;
+use dryrack_ids::JobId;
+use dryrack_kueue::objects::StopPolicy;
+use dryrack_kueue::{Kueue, WorkloadId};
+use dryrack_objects::{Pod, Toleration};
+use dryrack_units::SimTime;
+
+pub(super) type Key = (Arc<str>, Arc<str>);
+
+#[derive(Default)]
+pub(crate) struct Admission {
+    /// The objects that were stated before the first decision.
+    pub(super) stated: Option<Objects>,
+    pub(super) kueue: Option<Kueue>,
+    pub(super) local_queues: BTreeMap<Key, LocalQueue>,
+    pub(super) workloads: Vec<Workload>,
+    /// The workload of each namespace and name.
+    pub(super) numbers: BTreeMap<Key, WorkloadNumber>,
+    pub(super) of_job: BTreeMap<JobId, WorkloadNumber>,
+    pub(super) of_id: BTreeMap<WorkloadId, WorkloadNumber>,
+    /// What admission adds to pods. Equal terms are kept once.
+    pub(super) terms: Vec<Terms>,
+    pub(super) numbers_of_terms: BTreeMap<Terms, u32>,
+    /// The terms of each replica that was let go.
+    pub(super) let_go: BTreeMap<ReplicaIndex, u32>,
+    /// Workloads that were not given to Kueue yet.
+    pub(super) fresh: Vec<WorkloadNumber>,
+    /// Workloads with a replica or a job that has ended.
+    pub(super) touched: BTreeSet<WorkloadNumber>,
+    /// Replicas that were set aside and not told why.
+    pub(super) untold: Vec<ReplicaIndex>,
+    /// Whether something changed since the last cycle.
+    pub(super) is_due: bool,
+}
+
+impl Admission {
+    pub(super) fn is_used(&self) -> bool {
+        self.stated.is_some() || self.kueue.is_some()
+    }
+
+    pub fn is_due(&self) -> bool {
+        self.is_due || !self.fresh.is_empty() || !self.touched.is_empty()
+    }
+
+    pub(super) fn workload_mut(&mut self, number: WorkloadNumber) -> &mut Workload {
+        &mut self.workloads[number as usize]
+    }
+
+    pub(super) fn workload(&self, number: WorkloadNumber) -> &Workload {
+        &self.workloads[number as usize]
+    }
+
+    pub(super) fn kueue(&mut self) -> &mut Kueue {
+        self.kueue.as_mut().expect("it was made before the first decision")
+    }
+
+    /// The number of the terms of a replica that was let go.
+    pub fn terms_number(&self, index: ReplicaIndex) -> Option<u32> {
+        self.let_go.get(&index).copied()
+    }
+
+    /// Adds the terms of admission to the pod of a replica.
+    pub fn complete(&self, index: ReplicaIndex, pod: &mut Pod) {
+        let Some(number) = self.let_go.get(&index) else { return };
+        let terms = &self.terms[*number as usize];
+        for (key, value) in &terms.node_selector {
+            pod.spec.node_selector.insert(Arc::clone(key), Arc::clone(value));
+        }
+        pod.spec.tolerations.extend(self.tolerations(index));
+    }
+
+    /// The tolerations that admission adds to the pod of a replica.
+    pub fn tolerations(&self, index: ReplicaIndex) -> Vec<Toleration> {
+        let terms = self.let_go.get(&index).map(|number| &self.terms[*number as usize]);
+        terms.iter().flat_map(|terms| &terms.tolerations).map(workload::of_pod).collect()
+    }
+
+    /// Whether an evicted workload still waits for its attempts since this time.
+    pub fn is_evicting_since(&self, number: WorkloadNumber, at: SimTime) -> bool {
+        matches!(self.workload(number).standing, Standing::Evicting { since, .. } if since == at)
+    }
+
+    pub fn release_due(&mut self, number: WorkloadNumber) {
+        self.touched.insert(number);
+    }
+
+    /// Why Kueue does not try the workloads of this LocalQueue, or the name of its ClusterQueue.
+    pub(super) fn cluster_queue_of(&self, key: &Key) -> Result<Arc<str>, (Reason, String)> {
+        let Some(local) = self.local_queues.get(key) else {
+            return Err((Reason::LocalQueueMissing, format!("LocalQueue {} doesn't exist", key.1)));
+        };
+        let queue = &local.cluster_queue;
+        if !self.kueue.as_ref().is_some_and(|kueue| kueue.has_queue(queue)) {
+            return Err((Reason::ClusterQueueMissing, format!("ClusterQueue {queue} doesn't exist")));
+        }
+        match local.stop {
+            StopPolicy::None => Ok(Arc::clone(queue)),
+            StopPolicy::Hold | StopPolicy::HoldAndDrain => {
+                Err((Reason::QueueInactive, format!("LocalQueue {} is inactive", key.1)))
+            }
+        }
+    }
+}

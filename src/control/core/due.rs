@@ -1,0 +1,73 @@
+//! Which timer is due, and whether it is void.
+
+use std::cmp::Reverse;
+
+use super::Core;
+use super::store::ReplicaIndex;
+use super::timer::{Entry, Timer};
+use dryrack_units::SimTime;
+
+impl Core {
+    pub(crate) fn pop_due_timer(&mut self) -> Option<Timer> {
+        let Reverse((at, number, timer)) = self.next_timer()?;
+        if at > self.now {
+            return None;
+        }
+        self.timers.remove(number);
+        Some(timer)
+    }
+
+    /// The next timer that is not void.
+    pub(crate) fn peek_timer(&mut self) -> Option<(SimTime, &'static str)> {
+        self.next_timer().map(|Reverse((at, _, timer))| (at, timer.reason()))
+    }
+
+    fn next_timer(&mut self) -> Option<Entry> {
+        let mut timers = std::mem::take(&mut self.timers);
+        let next = timers.next(|timer| self.is_valid(timer));
+        self.timers = timers;
+        next
+    }
+
+    /// Sorts the timers of this instant among the later ones, because the instant is over.
+    #[inline]
+    pub(super) fn keep_timers(&mut self) {
+        if self.timers.has_fresh() {
+            let mut timers = std::mem::take(&mut self.timers);
+            timers.keep(|timer| self.is_valid(timer));
+            self.timers = timers;
+        }
+    }
+
+    /// Whether a replica still has this version. A dropped replica is not in the store, so the answer is no.
+    fn is_of_version(&self, replica: ReplicaIndex, version: u64) -> bool {
+        self.replicas.get(replica as usize).is_some_and(|replica| replica.version == version)
+    }
+
+    fn is_valid(&self, timer: Timer) -> bool {
+        match timer {
+            Timer::SilenceExpired { node, epoch } | Timer::Evict { node, epoch } => {
+                self.nodes[node.index()].epoch == epoch
+            }
+            Timer::SilentForLong { node, since } => self.nodes[node.index()].silent_since == Some(since),
+            Timer::BackoffOver { fleet, offer, at } => self.scale_up.is_backed_off_until((fleet, offer), at),
+            Timer::Rescale { job, at } => self.services.is_checked_at(job, at),
+            Timer::DependencyJudged { job } => self.judged(job).is_some(),
+            Timer::QuotaReleased { workload, since } => self.admission.is_evicting_since(workload, since),
+            Timer::IdleTooLong { node, epoch } => self.instances.is_unchanged(node, epoch),
+            Timer::NotProvisioned { node, asked } => self.instances.is_coming_since(node, asked),
+            Timer::CheckMinimum { fleet, at } => self.instances.is_minimum_check_due(fleet, at),
+            Timer::StopAgain { attempt, .. } => self.kept.is_asked_about(attempt),
+            Timer::Completed { attempt } => self.kept.claims.contains_key(&attempt),
+            Timer::ComputationExpired { number } => self.computing == Some(number),
+            Timer::Deadline { replica, version }
+            | Timer::RetryDue { replica, version }
+            | Timer::NextLevel { replica, version }
+            | Timer::GraceOver { replica, version }
+            | Timer::CommitDue { replica, version } => self.is_of_version(replica, version),
+            Timer::PolicyCheck { replica, version, at } => {
+                self.is_of_version(replica, version) && self.is_policy_check_due(replica, at)
+            }
+        }
+    }
+}

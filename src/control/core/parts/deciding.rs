@@ -1,0 +1,61 @@
+//! How placements are decided, and what is remembered from one decision to the next.
+
+use dryrack_fleet::Fleet;
+use dryrack_ids::AttemptId;
+use dryrack_scheduler::{
+    Caching, Decision, Grouping, PlacementContext, Rankings, Refusals, SchedulerOptions, decide_for,
+};
+use dryrack_workload::Demand;
+
+/// How decisions are computed, and what is remembered from one decision to the next.
+pub(crate) struct Deciding {
+    pub grouping: Grouping,
+    pub caching: Caching,
+    pub rankings: Rankings,
+    refusals: Refusals,
+}
+
+impl Deciding {
+    pub fn new(scheduler: &SchedulerOptions, grouping: Grouping) -> Deciding {
+        let rankings = Rankings::new(scheduler);
+        Deciding { grouping, caching: Caching::On, rankings, refusals: Refusals::default() }
+    }
+
+    /// Forgets all results, because these options apply from now on.
+    pub fn forget(&mut self, scheduler: &SchedulerOptions) {
+        (self.rankings, self.refusals) = (Rankings::new(scheduler), Refusals::default());
+    }
+
+    /// Decides about an attempt with the demand of this number. `keep` is the number of candidates to keep. A result
+    /// that is remembered is the same as one that is computed.
+    pub fn decide(
+        &mut self,
+        (scheduler, fleet): (&SchedulerOptions, &Fleet),
+        (number, demand): (u32, &Demand),
+        (attempt, context): (AttemptId, PlacementContext),
+        keep: usize,
+    ) -> Decision {
+        let may_keep = match (self.caching, self.grouping) {
+            (Caching::Off, _) | (_, Grouping::EachNode) => false,
+            (Caching::On | Caching::Paranoid, Grouping::Classes) => keep == 1,
+        };
+        let grouping = self.grouping;
+        let plain = || decide_for(scheduler, demand, context, fleet, grouping, keep);
+        if !may_keep {
+            return plain();
+        }
+        let ranked = self.rankings.decide(scheduler, (number, demand), fleet, context.draw);
+        match ranked.or_else(|| self.refusals.still(number, fleet)) {
+            Some(kept) if self.caching == Caching::Paranoid => {
+                assert_eq!(kept, plain(), "{attempt}: what was kept is not what is computed");
+                kept
+            }
+            Some(kept) => kept,
+            None => {
+                let decision = plain();
+                self.refusals.keep(scheduler, (number, demand), fleet, &decision);
+                decision
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Recorded decisions about jobs that are being explained, each with all its reasons.
+
+use std::collections::BTreeMap;
+
+use smallvec::smallvec;
+
+use dryrack_ids::{AttemptId, JobId};
+use dryrack_scheduler::{Candidate, Decision, Examination, SchedulerView};
+use dryrack_units::SimTime;
+
+/// The data on which a decision was based, and the same decision computed node by node.
+#[derive(Clone)]
+pub struct Watched {
+    pub at: SimTime,
+    /// The attempt that the decision is about. If the decision is about several nodes of an attempt, the attempt of the
+    /// first node.
+    pub attempt: AttemptId,
+    pub sight: SchedulerView,
+    pub examination: Examination,
+}
+
+/// The attempts that are analysed before a replica that waits for its analysis.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AnalysesAhead {
+    /// Attempts that are being analysed now.
+    pub now: Vec<AttemptId>,
+    /// Attempts of the entries ahead of the replica in the queue, in order. `wanted` holds those that have not ended,
+    /// `unwanted` those that have.
+    pub wanted: Vec<AttemptId>,
+    pub unwanted: Vec<AttemptId>,
+}
+
+/// The jobs whose decisions are examined.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Watch {
+    #[default]
+    Nobody,
+    Job(JobId),
+    Everybody,
+}
+
+#[derive(Default)]
+pub struct Examined {
+    whose: Watch,
+    /// The last decision about any replica. `decided` holds the last decision about each replica that is not placed
+    /// yet.
+    last: Option<Watched>,
+    decided: BTreeMap<(JobId, u32), Watched>,
+    /// All decisions that were not taken yet.
+    decisions: Vec<Watched>,
+    /// The decisions that placed a replica and were not taken yet.
+    placed: BTreeMap<AttemptId, Watched>,
+}
+
+impl Examined {
+    /// From now on, decisions about these jobs are examined.
+    pub fn watch(&mut self, whose: Watch) {
+        self.whose = whose;
+    }
+
+    pub fn is_watched(&self, of: JobId) -> bool {
+        match self.whose {
+            Watch::Nobody => false,
+            Watch::Job(job) => job == of,
+            Watch::Everybody => true,
+        }
+    }
+
+    /// Keeps a decision. It places its attempt, unless another decision about the same replica follows.
+    pub fn keep(&mut self, watched: Watched) {
+        self.last = Some(watched.clone());
+        self.decided.insert((watched.attempt.job, watched.attempt.replica), watched.clone());
+        self.decisions.push(watched);
+    }
+
+    /// Keeps why a replica waits although the last decision about it found a place. That decision still is the one that
+    /// places it.
+    pub fn keep_wait(&mut self, watched: Watched) {
+        self.decisions.push(watched);
+    }
+
+    /// The last decision about any replica.
+    pub fn last(&self) -> Option<&Watched> {
+        self.last.as_ref()
+    }
+
+    /// Takes the last decision about a replica that is not placed yet.
+    pub fn take_decided(&mut self, (job, replica): (JobId, u32)) -> Option<Watched> {
+        self.decided.remove(&(job, replica))
+    }
+
+    /// Sets the last decision about a replica. It may have been made about another replica.
+    pub fn set_decided(&mut self, (job, replica): (JobId, u32), watched: Watched) {
+        self.decided.insert((job, replica), watched);
+    }
+
+    /// Changes the candidate of the last decision about a replica.
+    pub fn change_candidate(&mut self, (job, replica): (JobId, u32), candidate: &Candidate) {
+        if let Some(decided) = self.decided.get_mut(&(job, replica)) {
+            decided.examination.decision = Decision::Place(smallvec![candidate.clone()]);
+        }
+    }
+
+    /// Keeps the decision that placed an attempt.
+    pub fn placed_by(&mut self, attempt: AttemptId, watched: Watched) {
+        self.placed.insert(attempt, watched);
+    }
+
+    /// Takes the decision that placed this attempt.
+    pub fn take_placed(&mut self, attempt: AttemptId) -> Option<Watched> {
+        self.placed.remove(&attempt)
+    }
+
+    /// Takes every decision since the last call, in order.
+    pub fn take_decisions(&mut self) -> Vec<Watched> {
+        std::mem::take(&mut self.decisions)
+    }
+}
