@@ -4,6 +4,10 @@ use super::pass_options::PassOptions;
 use dryrack_rng::Stream;
 use dryrack_units::{SimDuration, SimTime};
 
+/// The state that a pass saw. If it has not changed, the pass could only repeat itself: the fleet's growth, the number of
+/// replicas queued so far, the number that still wait, and the number of changes that time has brought.
+pub(crate) type SeenByPass = (u64, u64, usize, u64);
+
 /// The clock of one pass.
 pub struct PassState {
     options: PassOptions,

@@ -9,17 +9,21 @@
 //!
 //! The parts of this module are: triggers of passes ([`passes`]), entering and leaving the queue ([`waiting`]), the
 //! decision about one replica ([`placing`]), backfilling ([`backfill`], [`slots`]), preemption ([`preempting`]),
-//! attained service ([`attained`]), and decisions of an outside scheduler ([`outside`]).
+//! attained service ([`attained`], [`levels`]), and decisions of an outside scheduler ([`outside`]).
 
 mod attained;
 mod backfill;
+mod levels;
+mod open_decision;
 mod outside;
 mod passes;
 mod placing;
 mod preempting;
+mod projects;
 mod quota;
 mod slots;
 mod slurm;
+mod turns;
 mod waiting;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -32,16 +36,16 @@ use super::core::store::{Replica, ReplicaIndex, Wait};
 use super::core::timer::Timer;
 use super::flow::{Due, Flow, Visitor, WaitingChanges, visit_in_order};
 use super::outside::DecidedOutside;
-use super::pass::PassState;
+use super::pass::{PassState, SeenByPass};
 use super::pass_options::Trigger;
-use crate::queue::attained::await_next_level;
-use attained::Turns;
+use attained::await_next_level;
 use dryrack_event::{Command, Lifecycle, Outcome, Outside, Phase, Reason};
 use dryrack_fleet::{Fleet, Placement};
 use dryrack_ids::{AttemptId, NodeId};
 use dryrack_scheduler::{Backfill, Decision, Discipline, Grouping, Lines, WaitQueue, decide_for};
 use dryrack_units::{SimDuration, SimTime};
-use placing::OpenDecision;
+use open_decision::OpenDecision;
+use turns::Turns;
 
 pub(crate) struct Queue {
     queue: WaitQueue,
@@ -57,7 +61,7 @@ pub(crate) struct Queue {
     nominations: preempting::Nominations,
     preempting: preempting::Preempting,
     /// Replicas that wait for the quota of their project, and replicas in the queue that count against a quota.
-    projects: quota::Projects,
+    projects: projects::Projects,
     /// State of a Slurm cluster: its partitions and priorities.
     slurm: Option<Box<slurm::Slurm>>,
     /// Future reservations of each node, if backfilling uses time slots.
@@ -77,7 +81,7 @@ pub(crate) struct Queue {
     /// Clocks of passes that take time.
     clocks: Option<Clocks>,
     /// The state that the last backfill pass saw. If the state has not changed, the next pass is skipped.
-    backfilled: Option<passes::SeenByPass>,
+    backfilled: Option<SeenByPass>,
     /// Replicas that an outside program placed on instances that are not up yet.
     awaiting: BTreeSet<ReplicaIndex>,
 }
@@ -93,7 +97,7 @@ impl Queue {
             backfilling: None,
             nominations: preempting::Nominations::new(),
             preempting: preempting::Preempting::default(),
-            projects: quota::Projects::default(),
+            projects: projects::Projects::default(),
             slurm: slurm::Slurm::of(profile.slurm.as_ref()),
             ahead: slots::FutureEnds::default(),
             fresh: VecDeque::new(),

@@ -5,15 +5,13 @@ use crate::attempts::Attempts;
 use crate::clocks::PassKind;
 use crate::core::Core;
 use crate::core::store::{ReplicaIndex, Wait};
+use crate::pass::SeenByPass;
 use crate::pass_options::{PassOptions, Trigger};
 use crate::queue::Queue;
 use dryrack_event::{Command, Event, Histogram, Phase, Reason, Refusal};
 use dryrack_rng::Stream;
 use dryrack_scheduler::{Discipline, QueueKey};
 use dryrack_units::{SimDuration, SimTime};
-
-/// What a pass saw: see [`Queue::seen_by_pass`].
-pub(super) type SeenByPass = (u64, u64, usize, u64);
 
 impl Queue {
     pub(super) fn analyse_pass_due(&self, core: &Core) -> Option<(SimTime, &'static str)> {

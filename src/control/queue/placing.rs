@@ -6,20 +6,9 @@ use crate::core::store::{Replica, ReplicaIndex, Wait};
 use crate::core::timer::Timer;
 use crate::flow::Held;
 use crate::queue::Queue;
+use crate::queue::open_decision::OpenDecision;
 use dryrack_event::{Event, Outcome, Reason, Refusal};
-use dryrack_ids::NodeId;
 use dryrack_scheduler::{Decision, Discipline, NeverFits, Unfit};
-
-/// A decision in progress.
-pub struct OpenDecision {
-    replica: ReplicaIndex,
-    version: u64,
-    decision: Decision,
-    /// The fleet's growth when the fleet was read.
-    growth: u64,
-    /// The nodes of all candidates, with their versions when the fleet was read.
-    read: Vec<(NodeId, u64)>,
-}
 
 impl Queue {
     /// Decides about one replica of the queue. The decision is committed at once, or after the decision time of the

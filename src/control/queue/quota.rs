@@ -17,57 +17,16 @@
 //! the first replica of the group looks for a cheaper place. If it finds one, the price of that place is assumed for
 //! the others.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::core::Core;
 use crate::core::store::{ReplicaIndex, Wait};
 use crate::queue::Queue;
+use crate::queue::projects::{Group, GroupKey, TooExpensive};
 use dryrack_event::{Histogram, Reason, Refusal};
 use dryrack_fleet::Placement;
 use dryrack_policy::Holding;
-use dryrack_scheduler::QueueKey;
-
-/// The groups of all projects that have a quota.
-#[derive(Default)]
-pub(super) struct Projects {
-    groups: BTreeMap<(Arc<str>, u32), Group>,
-    /// Whether a replica has left the queue because of its quota since the last call of `take_has_left`.
-    has_left: bool,
-}
-
-impl Projects {
-    /// Whether a replica has left the queue because of its quota since the last call.
-    pub fn take_has_left(&mut self) -> bool {
-        std::mem::take(&mut self.has_left)
-    }
-}
-
-/// The waiting replicas of one project that have one demand.
-struct Group {
-    /// The least that one replica of the group takes.
-    least: Holding,
-    /// What one replica would have taken at the place that was found for it. Set if the quota did not allow that place.
-    too_expensive: Option<TooExpensive>,
-    in_queue: BTreeSet<QueueKey>,
-    set_aside: BTreeSet<QueueKey>,
-}
-
-/// The amounts that a replica would take at a place that its quota does not allow, and the version of the fleet when
-/// that place was found.
-#[derive(Clone, Copy)]
-struct TooExpensive {
-    wanted: Holding,
-    version: u64,
-}
-
-impl Group {
-    fn wanted(&self) -> Holding {
-        self.too_expensive.map_or(self.least, |found| found.wanted)
-    }
-}
-
-type GroupKey = (Arc<str>, u32);
 
 impl Queue {
     /// The group of a replica; `None` if its project has no quota.

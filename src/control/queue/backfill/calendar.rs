@@ -9,7 +9,7 @@ use dryrack_units::{GpuShare, SimTime};
 
 /// One claim of a placement, on one node.
 #[derive(Clone, Debug)]
-pub(super) struct Part {
+pub struct Part {
     placement: Placement,
     place: u32,
     /// Bit set over the node's first 64 GPUs: those that the claim takes completely.
@@ -40,7 +40,7 @@ impl Part {
 
 /// The part of a placement on one node, and when it ends.
 #[derive(Clone, Debug)]
-pub(super) struct NodeEnd {
+pub struct NodeEnd {
     pub until: SimTime,
     pub part: Part,
 }
@@ -59,7 +59,7 @@ struct NodeCalendar {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Calendar {
+pub struct Calendar {
     /// How many changes of nodes the calendar already includes.
     pub read: u64,
     /// When these changes were included.

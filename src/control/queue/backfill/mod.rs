@@ -10,118 +10,37 @@
 //! get reservations, it also plans a pass ([`plan`]). Every result equals that of the plain computation.
 //! [`Caching::Paranoid`] computes both and compares them.
 
+mod bookings;
 mod calendar;
+pub(super) mod ends;
+mod kept;
 mod outlook;
 pub(super) mod plain;
 mod plan;
 mod reservations;
 mod shelves;
 
-pub(super) use plain::HeldPlacement;
+pub(super) use kept::{Backfilling, HeadReservation};
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::attempts::Attempts;
 use crate::core::Core;
 use crate::core::store::{Replica, ReplicaIndex, Wait};
-use crate::profile::Profile;
 use crate::queue::Queue;
-use crate::queue::backfill::plain::{ends_if_started, first_fit_time, fits_beside_plainly, judge_on};
-use crate::queue::backfill::plan::plan_reservations;
-use calendar::{Calendar, Part};
 use dryrack_event::Phase;
-use dryrack_fleet::{Fleet, NodeClaim};
-use dryrack_scheduler::{
-    Backfill, Caching, Candidate, Decision, Grouping, Preempt, QueueKey, asks_for_itself, is_by_node,
-};
+use dryrack_scheduler::{Backfill, Caching, Candidate, Preempt, QueueKey, asks_for_itself, is_by_node};
 use dryrack_units::{SimDuration, SimTime};
-use outlook::Outlook;
-use plan::{Bookings, MayHold};
-use shelves::{ENDLESS, Position, Shelves, Waiting};
+use ends::{MOMENT, ends_if_started, is_timed};
+use kept::{asked_for, fits_beside, fits_now_kept, update_outlooks};
+use plain::{first_fit_time, fits_beside_plainly, judge_on, reserve_plainly};
+use plan::plan_reservations;
+use reservations::Planned;
+use shelves::{ENDLESS, Position, Waiting};
 
-/// Limit on the number of kept outlooks, counted as demands times nodes.
-const MOST_OUTLOOKS: usize = 4_000_000;
-
-/// The shortest possible time span.
-const MOMENT: SimDuration = SimDuration::from_nanos(1);
-
-/// A head of the queue with its reservation, and what was known when the reservation was made.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct HeadReservation {
-    head: ReplicaIndex,
-    /// When the head is expected to fit.
-    reserved: SimTime,
-    /// The number of replicas that existed when the reservation was made.
-    came_before: usize,
-}
-
-/// A reservation of a waiting replica.
-struct Planned {
-    replica: ReplicaIndex,
-    from: SimTime,
-    candidate: Candidate,
-    /// The fleet on which the replica was judged, if the replica starts now and is watched.
-    sees: Option<Fleet>,
-}
-
-/// Results of backfilling that are kept from pass to pass.
-#[derive(Default)]
-pub(super) struct Backfilling {
-    shelves: Shelves,
-    calendar: Calendar,
-    /// Outlook of each demand.
-    outlooks: BTreeMap<u32, Outlook>,
-    /// For each demand, the place that a replica would get now, and the version of the fleet for which this is true.
-    now: Vec<Option<(u64, Option<Candidate>)>>,
-    /// For each demand and each shape of nodes, whether a node of this shape could ever hold a task.
-    doing: MayHold,
-    /// For a pair of demands, whether the first asks for at most as much as the second.
-    compared: BTreeMap<(u32, u32), bool>,
-    bookings: Bookings,
-    since: ChangesSince,
-}
-
-/// Changes since the last pass in which all replicas got reservations.
-#[derive(Default)]
-struct ChangesSince {
-    /// Number of node changes at the time of that pass.
-    read: u64,
-    /// Replicas that queued up at the very end of the queue.
-    came_last: Vec<(u32, QueueKey)>,
-    /// Demands with any other change: a replica came to another place in the queue, or left it.
-    disturbed: BTreeSet<u32>,
-    /// The last of all keys that were ever in the queue.
-    last: Option<QueueKey>,
-}
-
-impl Backfilling {
-    /// `None` if no results are kept. This is so if the profile's kind of backfilling keeps none, or if the plain
-    /// computation is in use.
-    pub fn of(profile: &Profile, grouping: Grouping, caching: Caching) -> Option<Box<Backfilling>> {
-        let keeps = match profile.scheduler.backfill {
-            Backfill::Easy | Backfill::Conservative | Backfill::Rlscheduler => true,
-            Backfill::None | Backfill::Slots => false,
-        };
-        let is_plain = caching == Caching::Off || grouping == Grouping::EachNode;
-        (keeps && !is_plain).then(Box::default)
-    }
-
-    fn insert(&mut self, demand: u32, new: Waiting) {
-        self.shelves.insert(demand, new);
-        let is_last = self.since.last.is_none_or(|last| last < new.key);
-        if is_last {
-            self.since.last = Some(new.key);
-            self.since.came_last.push((demand, new.key));
-        } else {
-            self.since.disturbed.insert(demand);
-        }
-    }
-
-    fn remove(&mut self, demand: u32, key: QueueKey) {
-        self.shelves.remove(demand, key);
-        self.since.disturbed.insert(demand);
-    }
-}
+/// For each demand, the place that a replica would get now, and whether the head still fits beside it (`None` if not
+/// computed).
+type Known = BTreeMap<u32, (Option<Candidate>, Option<bool>)>;
 
 impl Queue {
     /// Discards all kept results and starts again.
@@ -295,6 +214,45 @@ impl Queue {
         found
     }
 
+    fn easy_in_order(&mut self, core: &mut Core, head: QueueKey, mut reserved: SimTime) {
+        // An answer for one replica of a demand holds for all replicas of the demand until one of them starts.
+        let mut known = Known::new();
+        for key in self.rest(core, head) {
+            let index = key.replica();
+            let number = core.replicas[index as usize].demand;
+            let demand = &core.demands[number as usize].demand;
+            let asks_for_itself = !self.nominations.is_empty() || asks_for_itself(&core.profile.scheduler, demand);
+            if asks_for_itself || self.backfilling.is_none() {
+                known.remove(&number);
+            }
+            let (fits, beside) = known.entry(number).or_insert_with(|| (self.fits_now(core, index), None));
+            let Some(candidate) = fits.clone() else { continue };
+            let is_harmless = ends_if_started(core, index, core.now) <= reserved
+                // The replica ends after the reservation begins, so the head must fit beside it at that time.
+                || *beside.get_or_insert_with(|| {
+                    fits_beside_plainly(core, head.replica(), reserved, candidate.placement.claims())
+                });
+            if is_harmless {
+                core.examine_if_watched(index, |core| self.left_beside_nominations(core, index));
+                self.start_past_head(core, index, candidate);
+                if !core.waits_in_queue(head.replica()) {
+                    return;
+                }
+                reserved = self.fits_at(core, head.replica()).unwrap_or(reserved);
+                known.clear();
+            }
+        }
+    }
+
+    /// All waiting replicas except the head, in the order of the queue.
+    fn rest(&self, core: &Core, head: QueueKey) -> Vec<QueueKey> {
+        self.queue.iter(core.now).filter(|key| *key != head).collect()
+    }
+
+    fn fits_now(&self, core: &Core, index: ReplicaIndex) -> Option<Candidate> {
+        judge_on(core, index, self.left_beside_nominations(core, index).as_ref().unwrap_or(&core.fleet))
+    }
+
     /// Applies a change of phase, which may move the expected end of an attempt.
     pub(in crate::queue) fn note_phase(&self, core: &mut Core, index: ReplicaIndex, (phase, since): (Phase, SimTime)) {
         let replica = &core.replicas[index as usize];
@@ -309,7 +267,8 @@ impl Queue {
     fn backfill_conservative(&mut self, core: &mut Core) {
         let kept = self.backfilling.take();
         let is_planned = kept.as_ref().is_some_and(|kept| self.can_plan(core, kept));
-        let plain = (!is_planned || core.deciding.caching == Caching::Paranoid).then(|| self.reserve_plainly(core));
+        let plain = (!is_planned || core.deciding.caching == Caching::Paranoid)
+            .then(|| reserve_plainly(core, self.queue.iter(core.now)));
         let starts = match (kept, plain) {
             (Some(mut kept), plain) if is_planned => {
                 let starts = plan_reservations(core, &mut kept, plain.as_deref());
@@ -339,111 +298,4 @@ impl Queue {
             self.place(core, index, candidate);
         }
     }
-}
-
-/// Whether the expected end of an attempt in this phase is counted from the beginning of the phase.
-fn is_timed(phase: Phase) -> bool {
-    match phase {
-        Phase::Running | Phase::Scheduled => true,
-        Phase::Pending | Phase::Analysing | Phase::Preparing | Phase::Stopping | Phase::Ended => false,
-    }
-}
-
-/// The place that a replica would get now. All replicas of its demand get one answer until the fleet changes.
-pub(in crate::queue) fn fits_now_kept(
-    core: &mut Core,
-    kept: &mut Backfilling,
-    index: ReplicaIndex,
-) -> Option<Candidate> {
-    let number = core.replicas[index as usize].demand;
-    if kept.now.len() <= number as usize {
-        kept.now.resize_with(core.demands.len(), || None);
-    }
-    let version = core.fleet.version();
-    let known = kept.now[number as usize].as_ref().filter(|(of, _)| *of == version);
-    let found = match known {
-        Some((_, known)) => known.clone(),
-        None => {
-            let found = match core.decide_now(index, 1) {
-                Decision::Place(mut candidates) => Some(candidates.swap_remove(0)),
-                Decision::Refuse { .. } => None,
-            };
-            kept.now[number as usize] = Some((version, found.clone()));
-            found
-        }
-    };
-    if core.deciding.caching == Caching::Paranoid {
-        assert_eq!(found, judge_on(core, index, &core.fleet), "what is kept is not what is computed");
-    }
-    found
-}
-
-/// Whether a replica fits at this time, if another replica holds these claims from now on.
-fn fits_beside(
-    core: &mut Core,
-    kept: &mut Backfilling,
-    index: ReplicaIndex,
-    at: SimTime,
-    claims: &[NodeClaim],
-) -> bool {
-    let (number, _) = asked_for(core, index);
-    let demand = &core.demands[number as usize].demand;
-    if !is_by_node(&core.profile.scheduler, demand) {
-        return fits_beside_plainly(core, index, at, claims);
-    }
-    update_outlooks(core, kept, [number]);
-    let (scheduler, demand) = (&core.profile.scheduler, &core.demands[number as usize].demand);
-    let outlook = &kept.outlooks[&number];
-    let found = outlook.fits_beside((scheduler, demand), (&core.fleet, &kept.calendar), at, claims);
-    if core.deciding.caching == Caching::Paranoid {
-        assert_eq!(found, fits_beside_plainly(core, index, at, claims), "the head is put off, or is not");
-    }
-    found
-}
-
-fn asked_for(core: &Core, index: ReplicaIndex) -> (u32, u32) {
-    let number = core.replicas[index as usize].demand;
-    (number, core.demands[number as usize].demand.tasks)
-}
-
-/// Applies the changes of nodes, and updates the outlooks of these demands.
-pub(in crate::queue) fn update_outlooks(
-    core: &mut Core,
-    kept: &mut Backfilling,
-    demands: impl IntoIterator<Item = u32>,
-) {
-    update_calendar(core, &mut kept.calendar);
-    if kept.outlooks.len() * core.fleet.len() > MOST_OUTLOOKS {
-        kept.outlooks.clear();
-    }
-    for number in demands {
-        let demand = &core.demands[number as usize].demand;
-        let outlook = kept.outlooks.entry(number).or_default();
-        outlook.update(&core.profile.scheduler, demand, &core.fleet, &kept.calendar);
-    }
-}
-
-fn update_calendar(core: &mut Core, calendar: &mut Calendar) {
-    if calendar.at != core.now {
-        calendar.at = core.now;
-        calendar.floating.iter().for_each(|node| core.fleet.note_change(*node));
-    }
-    let read = std::mem::replace(&mut calendar.read, core.fleet.node_change_count());
-    for node in core.fleet.changed_nodes(read) {
-        let (mut held, mut floats) = (Vec::new(), false);
-        for index in &core.nodes[node.index()].replicas {
-            let replica = &core.replicas[*index as usize];
-            let part = replica.placement.as_ref().and_then(|placement| Part::on(placement, node));
-            floats |= !is_timed(replica.phase);
-            held.extend(part.map(|part| calendar::NodeEnd { until: said_end(core, *index), part }));
-        }
-        calendar.replace(&core.fleet, node, held, floats);
-    }
-}
-
-/// When a replica with a place ends, according to its estimate. The estimate counts from the beginning of the phase if
-/// the replica is scheduled or running, and from now otherwise.
-pub(in crate::queue) fn said_end(core: &Core, index: ReplicaIndex) -> SimTime {
-    let replica = &core.replicas[index as usize];
-    ends_if_started(core, index, if is_timed(replica.phase) { replica.since } else { core.now })
 }

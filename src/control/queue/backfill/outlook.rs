@@ -13,7 +13,7 @@ use dryrack_units::SimTime;
 use dryrack_workload::Demand;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Outlook {
+pub struct Outlook {
     read: u64,
     /// For each shape of nodes, whether a node of this shape could ever hold a task.
     pub may_do: Vec<bool>,

@@ -2,85 +2,29 @@
 //! computation is checked against it. It is also used if the answer cannot be found by considering each node
 //! separately.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use super::reservations::{Reservation, most_taken};
-use super::{MOMENT, Planned};
+use super::ends::{HeldPlacement, MOMENT, ends_if_started, held_until};
+use super::reservations::{Planned, Reservation, most_taken};
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
-use crate::queue::Queue;
-use crate::queue::backfill::said_end;
 use dryrack_fleet::{Fleet, NodeClaim, Placement};
-use dryrack_scheduler::{Candidate, Decision, QueueKey, asks_for_itself, decide_for};
+use dryrack_scheduler::{Candidate, Decision, QueueKey, decide_for};
 use dryrack_units::SimTime;
 
-/// A placement with the time at which it ends.
-pub(crate) struct HeldPlacement {
-    pub(crate) replica: ReplicaIndex,
-    pub(crate) until: SimTime,
-    pub(crate) placement: Placement,
-}
-
-/// For each demand, the place that a replica would get now, and whether the head still fits beside it (`None` if not
-/// computed).
-type Known = BTreeMap<u32, (Option<Candidate>, Option<bool>)>;
-
-impl Queue {
-    /// All waiting replicas except the head, in the order of the queue.
-    pub(super) fn rest(&self, core: &Core, head: QueueKey) -> Vec<QueueKey> {
-        self.queue.iter(core.now).filter(|key| *key != head).collect()
+/// The reservations of all waiting replicas, in the order of the queue.
+pub(super) fn reserve_plainly(core: &Core, waiting: impl Iterator<Item = QueueKey>) -> Vec<Planned> {
+    let mut reservations = reservations_of_running(core);
+    let empty = fleet_without_what_runs(core);
+    let mut planned = Vec::new();
+    for key in waiting {
+        let index = key.replica();
+        let Some((from, candidate)) = first_gap(core, index, &reservations, &empty) else { continue };
+        let until = planned_end(core, index, from);
+        let is_seen = from == core.now && core.is_watched(index);
+        let sees = is_seen.then(|| beside(&empty, &taken_in(core, &reservations, (from, until))));
+        reservations.push(Reservation { from, until, placement: candidate.placement.clone() });
+        planned.push(Planned { replica: index, from, candidate, sees });
     }
-
-    pub(super) fn easy_in_order(&mut self, core: &mut Core, head: QueueKey, mut reserved: SimTime) {
-        // An answer for one replica of a demand holds for all replicas of the demand until one of them starts.
-        let mut known = Known::new();
-        for key in self.rest(core, head) {
-            let index = key.replica();
-            let number = core.replicas[index as usize].demand;
-            let demand = &core.demands[number as usize].demand;
-            let asks_for_itself = !self.nominations.is_empty() || asks_for_itself(&core.profile.scheduler, demand);
-            if asks_for_itself || self.backfilling.is_none() {
-                known.remove(&number);
-            }
-            let (fits, beside) = known.entry(number).or_insert_with(|| (self.fits_now(core, index), None));
-            let Some(candidate) = fits.clone() else { continue };
-            let is_harmless = ends_if_started(core, index, core.now) <= reserved
-                // The replica ends after the reservation begins, so the head must fit beside it at that time.
-                || *beside.get_or_insert_with(|| {
-                    fits_beside_plainly(core, head.replica(), reserved, candidate.placement.claims())
-                });
-            if is_harmless {
-                core.examine_if_watched(index, |core| self.left_beside_nominations(core, index));
-                self.start_past_head(core, index, candidate);
-                if !core.waits_in_queue(head.replica()) {
-                    return;
-                }
-                reserved = self.fits_at(core, head.replica()).unwrap_or(reserved);
-                known.clear();
-            }
-        }
-    }
-
-    /// The reservations of all waiting replicas, in the order of the queue.
-    pub(super) fn reserve_plainly(&self, core: &Core) -> Vec<Planned> {
-        let mut reservations = reservations_of_running(core);
-        let empty = fleet_without_what_runs(core);
-        let mut planned = Vec::new();
-        for key in self.queue.iter(core.now) {
-            let index = key.replica();
-            let Some((from, candidate)) = first_gap(core, index, &reservations, &empty) else { continue };
-            let until = planned_end(core, index, from);
-            let is_seen = from == core.now && core.is_watched(index);
-            let sees = is_seen.then(|| beside(&empty, &taken_in(core, &reservations, (from, until))));
-            reservations.push(Reservation { from, until, placement: candidate.placement.clone() });
-            planned.push(Planned { replica: index, from, candidate, sees });
-        }
-        planned
-    }
-
-    pub(super) fn fits_now(&self, core: &Core, index: ReplicaIndex) -> Option<Candidate> {
-        judge_on(core, index, self.left_beside_nominations(core, index).as_ref().unwrap_or(&core.fleet))
-    }
+    planned
 }
 
 /// The most that is taken at any one moment of this span.
@@ -135,31 +79,10 @@ fn first_gap(
     })
 }
 
-/// When a replica would end, according to its estimate, if it starts at this time; never if it has no estimate.
-pub(in crate::queue) fn ends_if_started(core: &Core, index: ReplicaIndex, at: SimTime) -> SimTime {
-    let job = core.replicas[index as usize].job;
-    core.jobs[job.index()].spec.estimate.map_or(SimTime::MAX, |estimate| at.saturating_add(estimate))
-}
-
 /// When the reservation of a replica would end. Even a replica with an estimate of zero reserves its place for the
 /// shortest time span.
 fn planned_end(core: &Core, index: ReplicaIndex, from: SimTime) -> SimTime {
     ends_if_started(core, index, from).max(from.saturating_add(MOMENT))
-}
-
-/// All replicas that hold resources, in order of their expected ends.
-pub(in crate::queue) fn held_until(core: &Core) -> Vec<HeldPlacement> {
-    let mut seen = BTreeSet::new();
-    for node in core.nodes.iter() {
-        seen.extend(node.replicas.iter().copied());
-    }
-    let held = |index: ReplicaIndex| {
-        let placement = core.replicas[index as usize].placement.clone().unwrap_or_default();
-        HeldPlacement { replica: index, until: said_end(core, index), placement }
-    };
-    let mut held: Vec<HeldPlacement> = seen.into_iter().map(held).collect();
-    held.sort_by_key(|held| held.until);
-    held
 }
 
 /// The first time at which a replica fits, if all attempts end as estimated and no other replica starts.

@@ -17,15 +17,16 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use smallvec::SmallVec;
 
+use super::bookings::{MayHold, end};
 use super::calendar::Part;
+use super::ends::MOMENT;
+use super::kept::{Backfilling, fits_now_kept, update_calendar, update_outlooks};
 use super::outlook::Outlook;
-use super::reservations::{Span, most_of_node};
+use super::reservations::{Planned, Span, most_of_node};
 use super::shelves::{ENDLESS, Position, Waiting};
-use super::{Backfilling, MOMENT, Planned};
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::queue::Queue;
-use crate::queue::backfill::{fits_now_kept, update_calendar, update_outlooks};
 use dryrack_fleet::{Fleet, NodeStatus, Placement};
 use dryrack_ids::NodeId;
 use dryrack_scheduler::{Candidate, asks_no_more, decide_among, is_by_node, may_ever_do, room as room_of};
@@ -34,74 +35,6 @@ use dryrack_workload::Demand;
 
 /// If there are more demands than this, the plan does not compare them with each other.
 const MOST_COMPARED: usize = 64;
-
-/// Reservations made in a pass.
-#[derive(Default)]
-pub(super) struct Bookings {
-    /// For each node, its reservations.
-    spans: Vec<Vec<Booking>>,
-    /// Nodes that have reservations.
-    touched: Vec<NodeId>,
-    /// When and where reservations end. A job that is past its expected end is assumed to end in the next moment.
-    ends: std::collections::BTreeSet<(SimTime, NodeId)>,
-    /// For each demand and length, a time before which no replica of at least that length starts. A longer length never
-    /// has an earlier time. `MAX` means never.
-    earliest: BTreeMap<u32, BTreeMap<SimDuration, SimTime>>,
-    /// For each demand, the demands that ask for at most as much, including the demand itself.
-    no_more: BTreeMap<u32, Vec<u32>>,
-}
-
-struct Booking {
-    from: SimTime,
-    until: SimTime,
-    part: Part,
-}
-
-impl Bookings {
-    fn begin(&mut self, nodes: usize) {
-        self.spans.resize_with(nodes, Vec::new);
-        for node in self.touched.drain(..) {
-            self.spans[node.index()].clear();
-        }
-        self.ends.clear();
-        self.earliest.clear();
-    }
-
-    fn book(&mut self, from: SimTime, until: SimTime, placement: &Placement) {
-        for part in Part::all(placement) {
-            let node = part.claim().node;
-            self.touched.push(node);
-            if until < SimTime::MAX {
-                self.ends.insert((until, node));
-            }
-            self.spans[node.index()].push(Booking { from, until, part });
-        }
-    }
-
-    fn on(&self, node: NodeId) -> &[Booking] {
-        &self.spans[node.index()]
-    }
-
-    /// A time before which no replica of this demand and length starts. It comes from replicas that ask for at most as
-    /// much and are at most as long, because none of them started earlier.
-    fn earliest(&self, demand: u32, length: SimDuration) -> SimTime {
-        let of = |demand: &u32| {
-            let by_length = self.earliest.get(demand);
-            by_length.and_then(|known| known.range(..=length).next_back()).map_or(SimTime::ZERO, |(_, at)| *at)
-        };
-        self.no_more[&demand].iter().map(of).max().unwrap_or(SimTime::ZERO)
-    }
-
-    fn learn(&mut self, demand: u32, length: SimDuration, at: SimTime) {
-        let known = self.earliest.entry(demand).or_default();
-        let is_less = |(_, known): (&SimDuration, &SimTime)| *known <= at;
-        while let Some(length) = known.range(length..).next().filter(|entry| is_less(*entry)).map(|(length, _)| *length)
-        {
-            known.remove(&length);
-        }
-        known.insert(length, at);
-    }
-}
 
 /// A demand with a replica that might start now.
 struct StartableDemand {
@@ -124,13 +57,6 @@ struct Asked<'a> {
     outlook: &'a Outlook,
     length: SimDuration,
 }
-
-fn end(from: SimTime, length: SimDuration) -> SimTime {
-    from.saturating_add(length.max(MOMENT))
-}
-
-/// For each demand and each shape, whether nodes of this shape may ever hold a task.
-pub(super) type MayHold = BTreeMap<u32, Vec<bool>>;
 
 fn meet(one: &[bool], other: &[bool]) -> bool {
     one.iter().zip(other).any(|(one, other)| *one && *other)

@@ -11,9 +11,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use smallvec::SmallVec;
 
-use dryrack_fleet::{GpuClaim, NodeClaim, Placement, restricted};
+use crate::core::store::ReplicaIndex;
+use dryrack_fleet::{Fleet, GpuClaim, NodeClaim, Placement, restricted};
 use dryrack_ids::NodeId;
+use dryrack_scheduler::Candidate;
 use dryrack_units::{Bytes, GpuShare, MilliCpu, SimTime};
+
+/// A reservation of a waiting replica.
+pub(super) struct Planned {
+    pub replica: ReplicaIndex,
+    pub from: SimTime,
+    pub candidate: Candidate,
+    /// The fleet on which the replica was judged, if the replica starts now and is watched.
+    pub sees: Option<Fleet>,
+}
 
 /// A placement that is held from one time until just before another.
 #[derive(Clone, Debug)]

@@ -14,14 +14,14 @@ const MOST: usize = 128;
 
 /// A waiting replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Waiting {
+pub struct Waiting {
     pub key: QueueKey,
     pub length: SimDuration,
 }
 
 /// The waiting replicas of one demand.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Shelf {
+pub struct Shelf {
     /// The buckets, in queue order. No bucket is empty.
     buckets: Vec<Bucket>,
 }
@@ -90,7 +90,7 @@ impl Shelf {
 
 /// A position in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Position {
+pub enum Position {
     Start,
     At(QueueKey),
     Behind(QueueKey),
@@ -108,7 +108,7 @@ impl Position {
 
 /// All waiting replicas.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Shelves {
+pub struct Shelves {
     by_demand: Vec<Shelf>,
     waiting: BTreeSet<u32>,
 }

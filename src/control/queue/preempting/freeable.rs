@@ -6,9 +6,7 @@ use std::collections::BTreeMap;
 use super::shadow::Shadow;
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
-use crate::queue::Queue;
 use crate::queue::attained::level;
-use dryrack_event::Phase;
 use dryrack_fleet::{Fleet, NodeStatus};
 use dryrack_ids::NodeId;
 use dryrack_scheduler::{Preempt, is_by_room, room};
@@ -38,9 +36,16 @@ impl Rooms {
 }
 
 impl Freeable {
-    /// Whether a replica would fit on the shadow fleet without all attempts that it may stop. `None` if this is not
-    /// known.
-    pub fn would_fit(&mut self, (queue, core): (&Queue, &Core), head: ReplicaIndex, shadow: &Shadow) -> Option<bool> {
+    /// Whether a replica would fit on the shadow fleet without all attempts that it may stop, which are those for which
+    /// `may_stop_now` holds. It differs from the answer by rank only for the attempts in `joining`. `None` if this is
+    /// not known.
+    pub fn would_fit(
+        &mut self,
+        core: &Core,
+        head: ReplicaIndex,
+        shadow: &Shadow,
+        (joining, may_stop_now): (&[ReplicaIndex], impl Fn(ReplicaIndex) -> bool),
+    ) -> Option<bool> {
         let rank = rank_of(core, head)?;
         let number = core.replicas[head as usize].demand;
         let demand = &core.demands[number as usize].demand;
@@ -67,31 +72,15 @@ impl Freeable {
         let differs = |node: &NodeId| shadow.fleet.node(*node).status != core.fleet.node(*node).status;
         let mut apart = shadow.changed();
         apart.retain(differs);
-        let joining = queue
-            .joined_while_running(core)
-            .iter()
-            .filter_map(|index| core.replicas[*index as usize].placement.as_ref());
+        let joining = joining.iter().filter_map(|index| core.replicas[*index as usize].placement.as_ref());
         apart.extend(joining.flat_map(|placement| placement.claims().iter().map(|claim| claim.node)));
         apart.sort_unstable();
         apart.dedup();
         let total = apart.iter().fold(rooms.total, |total, node| {
-            let room = room_without(core, head, (&shadow.fleet, *node), |index| queue.may_stop(core, index, head));
+            let room = room_without(core, head, (&shadow.fleet, *node), &may_stop_now);
             total + u64::from(room) - u64::from(rooms.nodes[node.index()])
         });
         Some(total >= u64::from(demand.tasks))
-    }
-}
-
-impl Queue {
-    /// Notes that a replica begins to stop, or that it no longer stops.
-    pub(in crate::queue) fn note_stopping(&mut self, core: &mut Core, index: ReplicaIndex, phase: Phase) {
-        match phase {
-            Phase::Stopping => self.preempting.stopping.insert(index),
-            Phase::Pending | Phase::Analysing | Phase::Scheduled | Phase::Preparing | Phase::Running | Phase::Ended => {
-                self.preempting.stopping.remove(&index)
-            }
-        };
-        note_changes_of(core, index);
     }
 }
 

@@ -25,13 +25,16 @@
 //! at all if it could not start even without all attempts that it may stop ([`freeable`]). The plain computation copies
 //! the fleet and keeps no results.
 //!
-//! [`Profile::faults`]: super::Profile::faults
+//! [`Profile::faults`]: crate::Profile::faults
 
 pub(super) mod freeable;
+mod memory;
 mod shadow;
 
+pub(super) use memory::{Nominations, Preempting};
+
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::BinaryHeap;
 
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
@@ -39,37 +42,28 @@ use crate::flow::Flow;
 use crate::queue::Queue;
 use crate::queue::attained::level;
 use crate::queue::backfill::plain::judge_on;
-use crate::queue::preempting::freeable::{rank_of, ranks_behind};
+use crate::queue::preempting::freeable::{note_changes_of, rank_of, ranks_behind};
 use dryrack_event::{Event, Histogram, Outcome, Phase, Reason, Refusal};
 use dryrack_fleet::{Fleet, Placement};
 use dryrack_scheduler::{Caching, Candidate, Decision, Grouping, Preempt, decide_for};
 use dryrack_units::{SimDuration, SimTime};
-use freeable::Freeable;
 use shadow::Shadow;
-
-/// Replicas that wait for promised room, each with its promised place.
-pub(super) type Nominations = BTreeMap<ReplicaIndex, Placement>;
-
-/// State of preemption that is kept from pass to pass.
-#[derive(Default)]
-pub(super) struct Preempting {
-    /// Replicas that have been told to stop and have not stopped yet.
-    stopping: BTreeSet<ReplicaIndex>,
-    shadow: Option<Box<Shadow>>,
-    freeable: Freeable,
-}
-
-impl Preempting {
-    /// Discards everything that depends on the profile.
-    pub(super) fn begin_anew(&mut self) {
-        (self.shadow, self.freeable) = (None, Freeable::default());
-    }
-}
 
 /// A sort key that puts the least valuable attempt first.
 type VictimKey = (i64, Reverse<((SimTime, bool, i64), ReplicaIndex)>);
 
 impl Queue {
+    /// Notes that a replica begins to stop, or that it no longer stops.
+    pub(in crate::queue) fn note_stopping(&mut self, core: &mut Core, index: ReplicaIndex, phase: Phase) {
+        match phase {
+            Phase::Stopping => self.preempting.stopping.insert(index),
+            Phase::Pending | Phase::Analysing | Phase::Scheduled | Phase::Preparing | Phase::Running | Phase::Ended => {
+                self.preempting.stopping.remove(&index)
+            }
+        };
+        note_changes_of(core, index);
+    }
+
     /// Promises room, in queue order, to each replica that fits once the stopping attempts are gone. Stops more
     /// attempts if that makes a replica fit. Returns whether a promise was withdrawn, so that other replicas may use
     /// the promised room.
@@ -111,7 +105,12 @@ impl Queue {
         let mut walk = self.queue.walk(core.now);
         while let Some((key, demand)) = walk.next(&self.queue) {
             let head = key.replica();
-            let found = match freeable.would_fit((&*self, &*core), head, &shadow) {
+            let found = match freeable.would_fit(
+                core,
+                head,
+                &shadow,
+                (self.turns.joined_at(core.now), |index| self.may_stop(core, index, head)),
+            ) {
                 Some(false) => None,
                 Some(true) | None => self.place_in_shadow(core, head, &mut shadow),
             };
@@ -184,7 +183,7 @@ impl Queue {
         let mut candidates = Vec::new();
         let rank = rank_of(core, head);
         let may_stop = |index: ReplicaIndex| match rank {
-            Some(rank) if self.joined_while_running(core).is_empty() => ranks_behind(core, index, rank),
+            Some(rank) if self.turns.joined_at(core.now).is_empty() => ranks_behind(core, index, rank),
             Some(_) | None => self.may_stop(core, index, head),
         };
         for (node, record) in core.nodes.iter().enumerate() {

@@ -47,7 +47,7 @@ impl Shadow {
         placement.claims().iter().for_each(|claim| self.fleet.release(claim));
     }
 
-    /// Like [`Queue::judge_on`], on this fleet.
+    /// Like [`judge_on`](crate::queue::backfill::plain::judge_on), on this fleet.
     pub fn judge(&mut self, core: &Core, index: ReplicaIndex) -> Option<Candidate> {
         match self.decide(core, index) {
             Decision::Place(mut candidates) => Some(candidates.swap_remove(0)),

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::bits::{contains, insert, nodes_of, word_count};
 use super::table::Table;
-use super::{CLOSE, SECOND, down_to};
+use super::time::{CLOSE, SECOND, down_to};
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use dryrack_event::Phase;

@@ -21,14 +21,15 @@
 mod ahead;
 pub(super) mod bits;
 pub(super) mod plain;
+mod planned;
 pub(super) mod table;
+pub(super) mod time;
 
 use std::collections::BTreeMap;
 
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::queue::Queue;
-use crate::queue::slots::plain::{fleet_of, plan_plainly};
 use crate::queue::slurm::Ground;
 pub use ahead::FutureEnds;
 use dryrack_fleet::{NodeStatus, Placement};
@@ -38,33 +39,14 @@ use dryrack_scheduler::{
     place_among_neighbours,
 };
 use dryrack_units::{SimDuration, SimTime};
+use plain::{fleet_of, plan_plainly};
+use planned::Plan;
 use table::{SlotSearch, Table};
+use time::{SECOND, down_to, earlier, limit_of};
 
-/// Ends of attempts that are close together count as one end, at the last of them. They are close if they are within
-/// this distance after a reference time: the first multiple of the distance after the first end. With each further
-/// search, the distance doubles until it reaches the next end.
-const CLOSE: SimDuration = SimDuration::from_secs(30);
 /// For each demand, the time until which enough nodes that have room for it now have no reservation. The number is the
 /// count of changes in the pass when this was computed.
 type FreeUntil = BTreeMap<u32, (u32, SimTime)>;
-
-/// The limit of a job that states no limit.
-const YEAR: SimDuration = SimDuration::from_secs(365 * 86_400);
-pub(super) const SECOND: SimDuration = SimDuration::from_secs(1);
-
-/// The result of planning a waiting replica.
-#[derive(Debug, PartialEq, Eq)]
-enum Plan {
-    /// The replica begins now. The list holds the nodes that it could have used.
-    Start(Candidate, Vec<NodeId>),
-    /// The replica reserves these nodes from this time on.
-    Reserve(SimTime, Vec<NodeId>),
-    Nothing,
-}
-
-pub(super) fn down_to(at: SimTime, unit: SimDuration) -> SimTime {
-    SimTime::from_nanos(at.as_nanos() / unit.as_nanos() * unit.as_nanos())
-}
 
 impl Queue {
     pub(in crate::queue) fn backfill_slots(&mut self, core: &mut Core) {
@@ -176,11 +158,6 @@ fn in_order(mut nodes: Vec<NodeId>) -> Vec<NodeId> {
     nodes
 }
 
-pub(super) fn limit_of(core: &Core, index: ReplicaIndex) -> SimDuration {
-    let job = core.replicas[index as usize].job;
-    core.jobs[job.index()].spec.estimate.unwrap_or(YEAR)
-}
-
 /// Whether a replica fits now beside all reservations. A replica that does not fit now will not fit later in the pass
 /// either, because the pass only takes and reserves more. `changes` is the number of placements and reservations that
 /// the pass has made so far.
@@ -271,11 +248,6 @@ fn plan(core: &Core, index: ReplicaIndex, ahead: &mut FutureEnds, table: &Table,
         from = start;
     }
     Plan::Nothing
-}
-
-/// The earlier of two optional times.
-fn earlier(one: Option<SimTime>, other: Option<SimTime>) -> Option<SimTime> {
-    one.into_iter().chain(other).min()
 }
 
 fn is_within(nodes: &[u64], all: &[u64]) -> bool {

@@ -1,12 +1,12 @@
 //! The plain computation of slots. It keeps no results and examines everything in each pass. The results of [`super`]
 //! are checked against it.
 
-use super::{CLOSE, Plan, SECOND, YEAR, down_to, earlier};
+use super::planned::Plan;
+use super::time::{CLOSE, SECOND, YEAR, down_to, earlier};
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
-use crate::queue::Queue;
-use crate::queue::backfill::HeldPlacement;
-use crate::queue::backfill::plain::{held_until, judge_on};
+use crate::queue::backfill::ends::{HeldPlacement, held_until};
+use crate::queue::backfill::plain::judge_on;
 use crate::queue::slurm::Ground;
 use dryrack_fleet::{Fleet, NodeState, Placement};
 use dryrack_ids::NodeId;
@@ -146,8 +146,6 @@ impl Table {
         }
     }
 }
-
-impl Queue {}
 
 fn in_seconds(held: HeldPlacement) -> (SimTime, ReplicaIndex, Placement) {
     let until = if held.until == SimTime::MAX { held.until } else { down_to(held.until, SECOND) };

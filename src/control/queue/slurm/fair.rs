@@ -6,19 +6,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::core::Core;
 use crate::core::store::ReplicaIndex;
-use crate::queue::Queue;
-use crate::queue::slots::{SECOND, down_to, limit_of};
-use dryrack_event::Phase;
+use crate::queue::slots::time::{SECOND, down_to};
 use dryrack_scheduler::slurm::{Associations, Multifactor, SlurmOptions, kept};
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::JobSpec;
 
-use super::{Slurm, held_by, weights};
-
 /// The use of the cluster by all associations.
-pub(super) struct FairShares {
+pub struct FairShares {
     associations: Associations,
     /// The number of computations of priorities that have been charged.
     calculations: u64,
@@ -34,11 +29,11 @@ pub(super) struct FairShares {
 
 /// The usage of a running job.
 #[derive(Clone, Copy)]
-struct Charge {
-    association: usize,
+pub struct Charge {
+    pub association: usize,
     /// Per second, in thousandths.
-    rate: u64,
-    since: SimTime,
+    pub rate: u64,
+    pub since: SimTime,
 }
 
 impl FairShares {
@@ -62,7 +57,8 @@ impl FairShares {
         })
     }
 
-    fn association_of(&self, spec: &JobSpec) -> Option<usize> {
+    /// The association of a job. `None` if its user has none.
+    pub fn association_of(&self, spec: &JobSpec) -> Option<usize> {
         let account = spec.slurm.as_ref()?.account.as_deref()?;
         self.associations.find(spec.user.as_deref()?, account)
     }
@@ -105,13 +101,15 @@ impl FairShares {
         self.associations.charge(charge.association, usage);
     }
 
-    fn begin(&mut self, index: ReplicaIndex, charge: Charge) {
+    /// Charges a job from now on.
+    pub fn begin(&mut self, index: ReplicaIndex, charge: Charge) {
         if self.running.insert(index, charge).is_none() {
             self.fresh.push(index);
         }
     }
 
-    fn end(&mut self, index: ReplicaIndex, now: SimTime) {
+    /// Charges what a job has used until it ends.
+    pub fn end(&mut self, index: ReplicaIndex, now: SimTime) {
         let Some(charge) = self.running.remove(&index) else { return };
         self.charge(charge, down_to(now, SECOND));
         match self.fresh.iter().position(|fresh| *fresh == index) {
@@ -119,70 +117,14 @@ impl FairShares {
             None => self.holds[charge.association] -= charge.rate,
         }
     }
-}
 
-impl Slurm {
-    /// What a job uses per second.
-    fn charge_of(&self, core: &Core, index: ReplicaIndex) -> Option<Charge> {
-        let replica = &core.replicas[index as usize];
-        let spec = &core.jobs[replica.job.index()].spec;
-        let association = self.fair.as_ref()?.association_of(spec)?;
-        let claims = replica.placement.as_ref()?.claims();
-        let held = held_by(claims);
-        let rate = self.partitions[self.section_of(spec)].options.billing(held);
-        Some(Charge { association, rate: (rate * 1000.0) as u64, since: down_to(core.now, SECOND) })
-    }
-}
-
-impl Queue {
-    pub(super) fn fair_shares(&mut self) -> Option<&mut FairShares> {
-        self.slurm.as_mut()?.fair.as_mut()
+    /// The running jobs, in order.
+    pub fn running(&self) -> impl Iterator<Item = ReplicaIndex> {
+        self.running.keys().copied()
     }
 
-    /// Follows a job that begins to hold its nodes, or that ends.
-    pub(in crate::queue) fn note_usage(&mut self, core: &Core, index: ReplicaIndex, before: Phase) {
-        let holds = |phase| matches!(phase, Phase::Scheduled | Phase::Preparing | Phase::Running);
-        let phase = core.replicas[index as usize].phase;
-        if holds(before) == holds(phase) {
-            return;
-        }
-        let Some(weights) = weights(core) else { return };
-        let Some(fair) = self.fair_shares() else { return };
-        fair.catch_up(weights, core.now);
-        if holds(before) {
-            fair.end(index, core.now);
-            self.expect_usage(weights, core.now);
-            return;
-        }
-        self.begin_usage(core, index, weights);
-    }
-
-    /// Charges a job from now on. Its usage changes the factors until it ends, at its time limit at the latest.
-    fn begin_usage(&mut self, core: &Core, index: ReplicaIndex, weights: &Multifactor) {
-        let charge = self.slurm.as_ref().and_then(|slurm| slurm.charge_of(core, index));
-        if let (Some(charge), Some(fair)) = (charge, self.fair_shares()) {
-            fair.begin(index, charge);
-            self.expect_usage(weights, core.now.saturating_add(limit_of(core, index)));
-        }
-    }
-
-    /// Notes that usage changes the order until then.
-    fn expect_usage(&mut self, weights: &Multifactor, until: SimTime) {
-        if let Some(slurm) = self.slurm.as_mut().filter(|_| weights.weight_fairshare > 0) {
-            slurm.settled = slurm.settled.max(until);
-        }
-    }
-
-    /// Takes over what was used under another configuration. Jobs that run are charged anew from now on.
-    pub(in crate::queue) fn take_usage_of(&mut self, before: Option<Box<Slurm>>, core: &Core) {
-        let Some(mut before) = before.and_then(|before| before.fair) else { return };
-        let running: Vec<ReplicaIndex> = before.running.keys().copied().collect();
-        running.iter().for_each(|index| before.end(*index, core.now));
-        let Some(weights) = weights(core) else { return };
-        let Some(fair) = self.fair_shares() else { return };
-        fair.catch_up(weights, core.now);
-        fair.associations.take_usage_of(&before.associations);
-        self.expect_usage(weights, core.now);
-        running.into_iter().for_each(|index| self.begin_usage(core, index, weights));
+    /// Takes over what each association used under another configuration.
+    pub fn take_usage_of(&mut self, before: &FairShares) {
+        self.associations.take_usage_of(&before.associations);
     }
 }

@@ -1,27 +1,17 @@
 //! The nodes that a job may use at a time: those of its partition, without those that advance reservations keep from it.
 
-use super::{Section, Slurm};
-use crate::core::Core;
-use crate::core::store::ReplicaIndex;
-use crate::queue::Queue;
+use super::section::{Booked, Section};
 use crate::queue::slots::bits::nodes_of;
 use dryrack_ids::NodeId;
 use dryrack_units::{SimDuration, SimTime};
 
-/// An advance reservation with its nodes as bits.
-pub(super) struct Booked {
-    pub from: SimTime,
-    pub until: SimTime,
-    pub bits: Vec<u64>,
-}
-
 /// What decides which nodes a job may use.
 #[derive(Clone, Copy)]
-pub(in crate::queue) struct Ground<'s> {
-    section: &'s Section,
-    booked: &'s [Booked],
+pub struct Ground<'s> {
+    pub section: &'s Section,
+    pub booked: &'s [Booked],
     /// The index of the job's own reservation.
-    own: Option<usize>,
+    pub own: Option<usize>,
 }
 
 impl Ground<'_> {
@@ -74,29 +64,5 @@ impl Ground<'_> {
         let end = self.booked.iter().map(|booked| booked.until).filter(|until| *until > after).min()?;
         let unit = resolution.as_nanos().max(1);
         Some(SimTime::from_nanos(end.as_nanos().div_ceil(unit).checked_mul(unit)?.checked_add(1_000_000_000)?))
-    }
-}
-
-impl Slurm {
-    /// How many beginnings and ends of reservations have passed.
-    pub(super) fn boundaries(&self, now: SimTime) -> u64 {
-        let passed = |at: SimTime| u64::from(at <= now);
-        self.booked.iter().map(|booked| passed(booked.from) + passed(booked.until)).sum()
-    }
-
-    /// The next beginning or end of a reservation.
-    pub(super) fn next_boundary(&self, now: SimTime) -> Option<SimTime> {
-        self.booked.iter().flat_map(|booked| [booked.from, booked.until]).filter(|at| *at > now).min()
-    }
-}
-
-impl Queue {
-    /// What decides which nodes a replica may use. `None` if the profile has no configuration of Slurm, so that it may
-    /// use all.
-    pub(in crate::queue) fn ground_of(&self, core: &Core, index: ReplicaIndex) -> Option<Ground<'_>> {
-        let slurm = self.slurm.as_ref()?;
-        let spec = &core.jobs[core.replicas[index as usize].job.index()].spec;
-        let own = slurm.reservation_of(core, spec);
-        Some(Ground { section: &slurm.partitions[slurm.section_of(spec)], booked: &slurm.booked, own })
     }
 }

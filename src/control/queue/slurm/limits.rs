@@ -1,37 +1,16 @@
-//! The limits of QOS, and what the running jobs of each QOS hold.
+//! The limits of QOS.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{held_by, requested};
+use super::cluster::{Slurm, held_by, requested};
+use super::usage::{parties, qos_of};
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::queue::Queue;
 use dryrack_event::Reason;
-use dryrack_scheduler::slurm::{Held, HeldOf};
+use dryrack_scheduler::slurm::HeldOf;
 use dryrack_units::SimDuration;
 use dryrack_workload::JobSpec;
-
-/// Whose running jobs are counted together.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Party {
-    All,
-    User(Option<Arc<str>>),
-    Account(Option<Arc<str>>),
-}
-
-/// What the running jobs of each QOS hold, by the name of the QOS.
-pub(super) type Usage = BTreeMap<(Arc<str>, Party), Held>;
-
-/// The name of a job's QOS.
-fn qos_of(spec: &JobSpec) -> Option<&Arc<str>> {
-    spec.slurm.as_ref()?.qos.as_ref()
-}
-
-fn parties(spec: &JobSpec) -> [Party; 3] {
-    let account = spec.slurm.as_ref().and_then(|terms| terms.account.clone());
-    [Party::All, Party::User(spec.user.clone()), Party::Account(account)]
-}
 
 impl Queue {
     /// Counts what the running jobs of each QOS hold. A pass does so once, and adds each job that it starts.
@@ -63,7 +42,7 @@ impl Queue {
     }
 }
 
-impl super::Slurm {
+impl Slurm {
     fn add_usage(&mut self, core: &Core, index: ReplicaIndex) {
         let spec = &core.jobs[core.replicas[index as usize].job.index()].spec;
         let (Some(name), Some(placement)) = (qos_of(spec), &core.replicas[index as usize].placement) else { return };

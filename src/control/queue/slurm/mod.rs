@@ -6,176 +6,34 @@
 //! that its partition, QOS or reservation does not allow is passed over. A job that does not fit ends the pass for its partition, and the
 //! nodes of that partition are kept from the jobs behind it. Backfilling asks [`Queue::denied`] too.
 
+mod charging;
+mod cluster;
 mod fair;
 mod ground;
 mod limits;
 mod pass;
 mod preempt;
 mod priority;
+mod section;
+mod usage;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::queue::Queue;
-use crate::queue::passes::SeenByPass;
-use crate::queue::slots::SECOND;
-use crate::queue::slots::bits::{insert, word_count};
+use crate::queue::slots::time::SECOND;
+pub(super) use cluster::Slurm;
+use cluster::{requested, weights};
 use dryrack_event::Reason;
-use dryrack_fleet::NodeClaim;
-use dryrack_ids::NodeId;
-use dryrack_scheduler::slurm::{
-    Multifactor, Partition, PreemptMode, Requested, Reservation, SlurmOptions, partition_label, reservation_label,
-};
+use dryrack_scheduler::slurm::Multifactor;
 use dryrack_units::{SimDuration, SimTime};
-use dryrack_workload::{Gang, JobSpec};
-use ground::Booked;
 pub(super) use ground::Ground;
-use limits::Usage;
-
-/// The state of a Slurm cluster beside the queue.
-pub(super) struct Slurm {
-    partitions: Vec<Section>,
-    booked: Vec<Booked>,
-    usage: Usage,
-    /// Number of nodes that the partitions were told of.
-    known: usize,
-    cluster: Requested,
-    /// When priorities were last computed.
-    calculated: SimTime,
-    /// A computation of priorities at this time or later is the last that changes an order, unless another job comes,
-    /// begins or ends.
-    settled: SimTime,
-    /// What accounts and their users have used, if the cluster has accounts.
-    fair: Option<fair::FairShares>,
-    /// Jobs that are to be preempted, and still run for their grace time.
-    graced: BTreeMap<ReplicaIndex, PreemptMode>,
-    /// The state that the last pass of the main scheduler saw. If it has not changed, the next pass is skipped.
-    placed: Option<SeenByPass>,
-}
-
-/// A partition with its nodes.
-struct Section {
-    options: Partition,
-    nodes: Vec<NodeId>,
-    /// The same nodes as bits.
-    bits: Vec<u64>,
-    has: Requested,
-    /// The priority factor of the partition, relative to the largest factor of all partitions.
-    factor: f64,
-}
-
-impl Slurm {
-    /// `None` if the profile has no configuration of Slurm.
-    pub fn of(options: Option<&SlurmOptions>) -> Option<Box<Slurm>> {
-        let options = options?;
-        let most = options.partitions.iter().map(|partition| partition.priority_job_factor).max().unwrap_or(1).max(1);
-        let section = |options: Partition| Section {
-            factor: f64::from(options.priority_job_factor) / f64::from(most),
-            options,
-            nodes: Vec::new(),
-            bits: Vec::new(),
-            has: Requested::default(),
-        };
-        let partitions = match options.partitions.is_empty() {
-            true => vec![section(Partition::of_all_nodes())],
-            false => options.partitions.iter().cloned().map(section).collect(),
-        };
-        let booked = |one: &Reservation| Booked { from: one.start, until: one.end(), bits: Vec::new() };
-        let booked = options.reservations.iter().map(booked).collect();
-        Some(Box::new(Slurm {
-            partitions,
-            booked,
-            usage: Usage::new(),
-            known: 0,
-            cluster: Requested::default(),
-            calculated: SimTime::ZERO,
-            settled: SimTime::ZERO,
-            fair: fair::FairShares::of(options),
-            graced: BTreeMap::new(),
-            placed: None,
-        }))
-    }
-
-    /// Reads which nodes are in which partition. Nodes are only ever added, and all of them before the first job.
-    fn follow_fleet(&mut self, core: &Core) {
-        if self.known == core.fleet.len() {
-            return;
-        }
-        self.known = core.fleet.len();
-        self.cluster = Requested::default();
-        (0..self.known).for_each(|node| add(&mut self.cluster, core, NodeId::new(node)));
-        for section in &mut self.partitions {
-            let label = partition_label(&section.options.name);
-            let is_of_it = |node: &NodeId| {
-                section.options.name.is_empty() || core.fleet.node(*node).shape.labels.contains_key(&label)
-            };
-            section.nodes = (0..self.known).map(NodeId::new).filter(is_of_it).collect();
-            section.bits = vec![0; word_count(self.known)];
-            section.nodes.iter().for_each(|node| insert(&mut section.bits, *node));
-            section.has = Requested::default();
-            section.nodes.iter().for_each(|node| add(&mut section.has, core, *node));
-        }
-        let reservations = core.profile.slurm.iter().flat_map(|slurm| &slurm.reservations);
-        for (booked, options) in self.booked.iter_mut().zip(reservations) {
-            let label = reservation_label(&options.name);
-            booked.bits = vec![0; word_count(self.known)];
-            let is_of_it = |node: &NodeId| core.fleet.node(*node).shape.labels.contains_key(&label);
-            let nodes = (0..self.known).map(NodeId::new).filter(is_of_it);
-            nodes.for_each(|node| insert(&mut booked.bits, node));
-        }
-    }
-
-    /// The index of a job's partition.
-    fn section_of(&self, spec: &JobSpec) -> usize {
-        let name = spec.slurm.as_ref().and_then(|terms| terms.partition.as_deref());
-        let found = name.and_then(|name| self.partitions.iter().position(|one| &*one.options.name == name));
-        found.unwrap_or(0)
-    }
-
-    /// The index of a job's advance reservation.
-    fn reservation_of(&self, core: &Core, spec: &JobSpec) -> Option<usize> {
-        let name = spec.slurm.as_ref()?.reservation.as_deref()?;
-        core.profile.slurm.as_ref()?.reservations.iter().position(|one| &*one.name == name)
-    }
-}
-
-fn add(sum: &mut Requested, core: &Core, node: NodeId) {
-    let shape = &core.fleet.node(node).shape;
-    sum.nodes += 1;
-    sum.cpus += shape.cpu_capacity().get() / 1000;
-    sum.gpus += shape.gpus.len() as u64;
-}
-
-/// What a job holds.
-fn held_by(claims: &[NodeClaim]) -> Requested {
-    Requested {
-        nodes: claims.len() as u64,
-        cpus: claims.iter().map(|claim| claim.cpu.get().div_ceil(1000)).sum(),
-        gpus: claims.iter().map(|claim| claim.gpus.len() as u64).sum(),
-    }
-}
-
-/// What a job asks for, as Slurm counts it before the job has nodes.
-fn requested(spec: &JobSpec) -> Requested {
-    let Some(group) = spec.demand.task_group() else { return Requested::default() };
-    let tasks = u64::from(group.tasks);
-    Requested {
-        nodes: if group.gang == Gang::Spread { tasks } else { 1 },
-        cpus: tasks * group.task.cpu.get().div_ceil(1000).max(1),
-        gpus: tasks * group.task.gpus.as_ref().map_or(0, |gpus| u64::from(gpus.count)),
-    }
-}
+use section::Booked;
 
 /// Whether priorities change with time. All other factors are known when a job comes.
 fn change_with_time(weights: &Multifactor) -> bool {
     weights.weight_age > 0 || weights.weight_fairshare > 0
-}
-
-/// The settings of priority/multifactor. `None` if the profile has none.
-fn weights(core: &Core) -> Option<&Multifactor> {
-    core.profile.slurm.as_ref()?.priority.as_ref()
 }
 
 impl Queue {
@@ -251,5 +109,14 @@ impl Queue {
             slurm.settled = slurm.settled.max(is_old.saturating_add(SECOND));
         }
         core.replicas[index as usize].key = self.key_of(core, index);
+    }
+
+    /// What decides which nodes a replica may use. `None` if the profile has no configuration of Slurm, so that it may
+    /// use all.
+    pub(in crate::queue) fn ground_of(&self, core: &Core, index: ReplicaIndex) -> Option<Ground<'_>> {
+        let slurm = self.slurm.as_ref()?;
+        let spec = &core.jobs[core.replicas[index as usize].job.index()].spec;
+        let own = slurm.reservation_of(core, spec);
+        Some(Ground { section: &slurm.partitions[slurm.section_of(spec)], booked: &slurm.booked, own })
     }
 }

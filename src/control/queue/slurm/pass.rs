@@ -10,7 +10,7 @@ use crate::flow::Held;
 use crate::queue::Queue;
 use crate::queue::slots::bits::{contains, word_count};
 use crate::queue::slots::plain::{Nodes, fleet_of};
-use crate::queue::slots::{SECOND, down_to, limit_of};
+use crate::queue::slots::time::{SECOND, down_to, limit_of};
 use dryrack_event::{Histogram, Reason, Refusal};
 use dryrack_fleet::NodeStatus;
 use dryrack_ids::NodeId;

@@ -8,7 +8,7 @@
 //! The trial fleet is a copy. It is made once in a pass for each partition that has a job waiting and a job that it may
 //! stop.
 
-use super::{Slurm, held_by};
+use super::cluster::{Slurm, held_by};
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::core::timer::Timer;
@@ -17,7 +17,7 @@ use crate::queue::Queue;
 use crate::queue::backfill::plain::judge_on;
 use crate::queue::slots::bits::contains;
 use crate::queue::slots::plain::{Nodes, fleet_of};
-use crate::queue::slots::{SECOND, down_to, limit_of};
+use crate::queue::slots::time::{SECOND, down_to, limit_of};
 use dryrack_event::{Event, Outcome, Phase, Reason};
 use dryrack_fleet::{Fleet, Placement};
 use dryrack_scheduler::slurm::{PreemptMode, Ranked, SlurmOptions};

@@ -1,7 +1,8 @@
 //! The priorities of waiting jobs by priority/multifactor. A job gets its priority when it is submitted. The priorities
 //! of all waiting jobs are computed again every `PriorityCalcPeriod`, counted from the beginning of the run.
 
-use super::{Section, Slurm, requested, weights};
+use super::cluster::{Slurm, requested, weights};
+use super::section::Section;
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::queue::Queue;

@@ -1,0 +1,157 @@
+//! The state of a Slurm cluster beside the queue.
+
+use std::collections::BTreeMap;
+
+use super::fair::FairShares;
+use super::section::{Booked, Section};
+use super::usage::Usage;
+use crate::core::Core;
+use crate::core::store::ReplicaIndex;
+use crate::pass::SeenByPass;
+use crate::queue::slots::bits::{insert, word_count};
+use dryrack_fleet::NodeClaim;
+use dryrack_ids::NodeId;
+use dryrack_scheduler::slurm::{
+    Multifactor, Partition, PreemptMode, Requested, Reservation, SlurmOptions, partition_label, reservation_label,
+};
+use dryrack_units::SimTime;
+use dryrack_workload::{Gang, JobSpec};
+
+/// The state of a Slurm cluster beside the queue.
+pub struct Slurm {
+    pub partitions: Vec<Section>,
+    pub booked: Vec<Booked>,
+    pub usage: Usage,
+    /// Number of nodes that the partitions were told of.
+    pub known: usize,
+    pub cluster: Requested,
+    /// When priorities were last computed.
+    pub calculated: SimTime,
+    /// A computation of priorities at this time or later is the last that changes an order, unless another job comes,
+    /// begins or ends.
+    pub settled: SimTime,
+    /// What accounts and their users have used, if the cluster has accounts.
+    pub fair: Option<FairShares>,
+    /// Jobs that are to be preempted, and still run for their grace time.
+    pub graced: BTreeMap<ReplicaIndex, PreemptMode>,
+    /// The state that the last pass of the main scheduler saw. If it has not changed, the next pass is skipped.
+    pub placed: Option<SeenByPass>,
+}
+
+impl Slurm {
+    /// `None` if the profile has no configuration of Slurm.
+    pub fn of(options: Option<&SlurmOptions>) -> Option<Box<Slurm>> {
+        let options = options?;
+        let most = options.partitions.iter().map(|partition| partition.priority_job_factor).max().unwrap_or(1).max(1);
+        let section = |options: Partition| Section {
+            factor: f64::from(options.priority_job_factor) / f64::from(most),
+            options,
+            nodes: Vec::new(),
+            bits: Vec::new(),
+            has: Requested::default(),
+        };
+        let partitions = match options.partitions.is_empty() {
+            true => vec![section(Partition::of_all_nodes())],
+            false => options.partitions.iter().cloned().map(section).collect(),
+        };
+        let booked = |one: &Reservation| Booked { from: one.start, until: one.end(), bits: Vec::new() };
+        let booked = options.reservations.iter().map(booked).collect();
+        Some(Box::new(Slurm {
+            partitions,
+            booked,
+            usage: Usage::new(),
+            known: 0,
+            cluster: Requested::default(),
+            calculated: SimTime::ZERO,
+            settled: SimTime::ZERO,
+            fair: FairShares::of(options),
+            graced: BTreeMap::new(),
+            placed: None,
+        }))
+    }
+
+    /// Reads which nodes are in which partition. Nodes are only ever added, and all of them before the first job.
+    pub fn follow_fleet(&mut self, core: &Core) {
+        if self.known == core.fleet.len() {
+            return;
+        }
+        self.known = core.fleet.len();
+        self.cluster = Requested::default();
+        (0..self.known).for_each(|node| add(&mut self.cluster, core, NodeId::new(node)));
+        for section in &mut self.partitions {
+            let label = partition_label(&section.options.name);
+            let is_of_it = |node: &NodeId| {
+                section.options.name.is_empty() || core.fleet.node(*node).shape.labels.contains_key(&label)
+            };
+            section.nodes = (0..self.known).map(NodeId::new).filter(is_of_it).collect();
+            section.bits = vec![0; word_count(self.known)];
+            section.nodes.iter().for_each(|node| insert(&mut section.bits, *node));
+            section.has = Requested::default();
+            section.nodes.iter().for_each(|node| add(&mut section.has, core, *node));
+        }
+        let reservations = core.profile.slurm.iter().flat_map(|slurm| &slurm.reservations);
+        for (booked, options) in self.booked.iter_mut().zip(reservations) {
+            let label = reservation_label(&options.name);
+            booked.bits = vec![0; word_count(self.known)];
+            let is_of_it = |node: &NodeId| core.fleet.node(*node).shape.labels.contains_key(&label);
+            let nodes = (0..self.known).map(NodeId::new).filter(is_of_it);
+            nodes.for_each(|node| insert(&mut booked.bits, node));
+        }
+    }
+
+    /// The index of a job's partition.
+    pub fn section_of(&self, spec: &JobSpec) -> usize {
+        let name = spec.slurm.as_ref().and_then(|terms| terms.partition.as_deref());
+        let found = name.and_then(|name| self.partitions.iter().position(|one| &*one.options.name == name));
+        found.unwrap_or(0)
+    }
+
+    /// The index of a job's advance reservation.
+    pub fn reservation_of(&self, core: &Core, spec: &JobSpec) -> Option<usize> {
+        let name = spec.slurm.as_ref()?.reservation.as_deref()?;
+        core.profile.slurm.as_ref()?.reservations.iter().position(|one| &*one.name == name)
+    }
+
+    /// How many beginnings and ends of reservations have passed.
+    pub fn boundaries(&self, now: SimTime) -> u64 {
+        let passed = |at: SimTime| u64::from(at <= now);
+        self.booked.iter().map(|booked| passed(booked.from) + passed(booked.until)).sum()
+    }
+
+    /// The next beginning or end of a reservation.
+    pub fn next_boundary(&self, now: SimTime) -> Option<SimTime> {
+        self.booked.iter().flat_map(|booked| [booked.from, booked.until]).filter(|at| *at > now).min()
+    }
+}
+
+fn add(sum: &mut Requested, core: &Core, node: NodeId) {
+    let shape = &core.fleet.node(node).shape;
+    sum.nodes += 1;
+    sum.cpus += shape.cpu_capacity().get() / 1000;
+    sum.gpus += shape.gpus.len() as u64;
+}
+
+/// What a job holds.
+pub fn held_by(claims: &[NodeClaim]) -> Requested {
+    Requested {
+        nodes: claims.len() as u64,
+        cpus: claims.iter().map(|claim| claim.cpu.get().div_ceil(1000)).sum(),
+        gpus: claims.iter().map(|claim| claim.gpus.len() as u64).sum(),
+    }
+}
+
+/// What a job asks for, as Slurm counts it before the job has nodes.
+pub fn requested(spec: &JobSpec) -> Requested {
+    let Some(group) = spec.demand.task_group() else { return Requested::default() };
+    let tasks = u64::from(group.tasks);
+    Requested {
+        nodes: if group.gang == Gang::Spread { tasks } else { 1 },
+        cpus: tasks * group.task.cpu.get().div_ceil(1000).max(1),
+        gpus: tasks * group.task.gpus.as_ref().map_or(0, |gpus| u64::from(gpus.count)),
+    }
+}
+
+/// The settings of priority/multifactor. `None` if the profile has none.
+pub fn weights(core: &Core) -> Option<&Multifactor> {
+    core.profile.slurm.as_ref()?.priority.as_ref()
+}
