@@ -577,7 +577,7 @@ pub(crate) trait Attempts: Flow {
 
     /// Judges every attempt that was sampled, once all inputs of this instant are applied.
     fn judge_sampled(&mut self, core: &mut Core) {
-        while let Some(index) = core.to_judge.pop_first() {
+        while let Some(index) = core.usage.next_sampled() {
             self.judge_usage(core, index);
         }
     }

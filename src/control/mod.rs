@@ -96,6 +96,8 @@ pub struct Control {
     has_news: bool,
     /// Whether a question arrived since the last `settle`.
     was_asked: bool,
+    /// The instant at which `settle` last did anything.
+    settled_at: SimTime,
 }
 
 /// The flow that the profile names.
@@ -111,7 +113,7 @@ impl AnyFlow {
         let profile = Arc::clone(&core.profile);
         match &profile.flow {
             FlowOptions::Queue => AnyFlow::Queue(Box::new(Queue::new(core))),
-            FlowOptions::Polled(options) => AnyFlow::Polled(Box::new(Polled::new(options, core.seed))),
+            FlowOptions::Polled(options) => AnyFlow::Polled(Box::new(Polled::new(options, core.deciding.seed))),
             FlowOptions::Scanned(options) => AnyFlow::Scanned(Box::new(Scanned::new(options))),
             FlowOptions::Kubernetes(options) => AnyFlow::Kubernetes(Box::new(Kubernetes::new(core, options))),
         }
@@ -148,8 +150,10 @@ impl Control {
     pub fn with_grouping(profile: Arc<Profile>, seed: u64, grouping: Grouping) -> Control {
         let mut core = Core::new(profile, seed, grouping);
         let flow = AnyFlow::new(&mut core);
-        core.scale_up.is_enabled = !flow.as_ref().requests_instances();
-        Control { core, flow, has_news: false, was_asked: false }
+        if flow.as_ref().requests_instances() {
+            core.leave_requests_to_flow();
+        }
+        Control { core, flow, has_news: false, was_asked: false, settled_at: SimTime::ZERO }
     }
 
     /// Sets whether computed results are cached. The outputs are the same either way.
@@ -220,12 +224,12 @@ impl Control {
         self.core.advance_to(now);
         let has_news = std::mem::take(&mut self.has_news);
         let was_asked = std::mem::take(&mut self.was_asked);
-        let is_another_round = was_asked && self.core.settled_at == now;
+        let is_another_round = was_asked && self.settled_at == now;
         if !has_news && (is_another_round || self.next_wakeup().is_none_or(|(at, _)| at > now)) {
             return;
         }
+        self.settled_at = now;
         let (core, flow) = (&mut self.core, self.flow.as_mut());
-        core.settled_at = now;
         core.forget_flaps();
         core.begin_fleets();
         flow.judge_sampled(core);

@@ -72,9 +72,7 @@ impl Core {
         let replica = &mut self.replicas[index as usize];
         let (attempt, from) = (replica.attempt_id(), replica.phase);
         let placement = replica.placement.take().unwrap_or_default();
-        if let Some(shares) = self.shares.as_mut().filter(|_| !placement.is_empty()) {
-            shares.give_back(self.jobs[replica.job.index()].user, self.now, &placement);
-        }
+        self.accounts.give_back_share(self.jobs[replica.job.index()].user, self.now, &placement);
         replica.stopping = None;
         replica.stopped_on.clear();
         for claim in placement.claims() {

@@ -50,7 +50,7 @@ impl Core {
         PlacementContext {
             job: Some(attempt.job),
             replicas: spec.replicas,
-            draw: Draw::new(self.seed, attempt),
+            draw: Draw::new(self.deciding.seed, attempt),
             fleet,
             least,
         }

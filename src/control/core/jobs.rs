@@ -19,7 +19,7 @@ impl Core {
         let demand = self.demands.number(&spec.demand);
         let first = self.replicas.len() as ReplicaIndex;
         let fair_share = &self.profile.scheduler.fair_share;
-        let user = self.shares.as_mut().map_or(0, |shares| shares.number(spec.user.as_ref(), fair_share, self.now));
+        let user = self.accounts.user(spec.user.as_ref(), fair_share, self.now);
         self.jobs.push(JobRecord {
             spec: Arc::clone(spec),
             line,

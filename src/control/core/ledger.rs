@@ -2,12 +2,14 @@
 //! charges them to the user's share and to the project's quota.
 
 use super::Core;
+use super::parts::accounts::{Accounts, holding};
 use super::store::ReplicaIndex;
+use crate::profile::Profile;
 use crate::safety;
 use dryrack_event::{Event, Safety};
 use dryrack_fleet::{NodeClaim, NodeState, Placement};
 use dryrack_ids::{AttemptId, NodeId};
-use dryrack_policy::Holding;
+use dryrack_policy::{Holding, Quotas};
 use dryrack_scheduler::offers::GangRule;
 use dryrack_scheduler::{Candidate, PlacementContext};
 use dryrack_workload::{Demand, Deployment};
@@ -72,13 +74,8 @@ impl Core {
         if self.profile.scheduler.offers.gang == GangRule::NodeByNode && self.fleet.fleets().next().is_some() {
             self.fleet.ask_again();
         }
-        if let Some(shares) = &mut self.shares {
-            shares.take(self.jobs[attempt.job.index()].user, self.now, placement);
-        }
-        let project = self.jobs[attempt.job.index()].spec.project.as_deref();
-        if self.quotas.counts(project) {
-            self.quotas.take(project, self.holding(placement));
-        }
+        let job = &self.jobs[attempt.job.index()];
+        self.accounts.take(&self.fleet, (job.user, job.spec.project.as_deref()), self.now, placement);
         for claim in placement.claims() {
             let replicas = &mut self.nodes[claim.node.index()].replicas;
             if let Err(place) = replicas.binary_search(&index) {
@@ -102,21 +99,55 @@ impl Core {
     pub(super) fn release_claim(&mut self, attempt: AttemptId, claim: &NodeClaim) {
         self.fleet.release_of(attempt, claim);
         let project = self.jobs[attempt.job.index()].spec.project.as_deref();
-        if self.quotas.counts(project) {
-            self.quotas.give_back(project, Holding::of(self.fleet.node(claim.node), claim));
-        }
+        self.accounts.give_back_claim(&self.fleet, project, claim);
     }
 
     /// Whether the quota of the replica's project allows this much more.
     pub(crate) fn is_within_quota(&self, index: ReplicaIndex, wanted: Holding) -> bool {
         let job = &self.jobs[self.replicas[index as usize].job.index()];
-        self.quotas.admits(job.spec.project.as_deref(), wanted)
+        self.accounts.quotas.admits(job.spec.project.as_deref(), wanted)
     }
 
     /// The amounts of a placement, as quotas count them.
     pub(crate) fn holding(&self, placement: &Placement) -> Holding {
-        let each = placement.claims().iter().map(|claim| Holding::of(self.fleet.node(claim.node), claim));
-        each.fold(Holding::default(), Holding::and)
+        holding(&self.fleet, placement)
+    }
+
+    /// Charges what all users and projects hold by the rules of a new profile. Shares are kept if the old profile had
+    /// the same rules for them. Otherwise every account starts at zero, and counts the user's current holdings from now
+    /// on.
+    pub(super) fn follow_accounts(&mut self, before: &Profile) {
+        let options = &self.profile.scheduler;
+        let accounts = Accounts::new(options, Quotas::new(&self.profile.policies.quotas));
+        let has_same_rules = before.scheduler.fair_share == options.fair_share;
+        let old = std::mem::replace(&mut self.accounts, accounts);
+        match self.accounts.has_shares() && old.has_shares() && has_same_rules {
+            true => self.accounts.keep_shares_of(old),
+            false => self.begin_shares(),
+        }
+        let live = self.replicas.values().filter_map(|replica| Some((replica.job, replica.placement.as_ref()?)));
+        let kept = self.kept.claims.iter().map(|(attempt, placement)| (attempt.job, placement));
+        for (job, placement) in live.chain(kept) {
+            let project = self.jobs[job.index()].spec.project.as_deref();
+            self.accounts.quotas.take(project, holding(&self.fleet, placement));
+        }
+    }
+
+    /// Opens the accounts of all users.
+    fn begin_shares(&mut self) {
+        if !self.accounts.has_shares() {
+            return;
+        }
+        let options = &self.profile.scheduler.fair_share;
+        for job in self.jobs.numbers() {
+            let job = &mut self.jobs[job];
+            job.user = self.accounts.user(job.spec.user.as_ref(), options, self.now);
+        }
+        for replica in self.replicas.values() {
+            if let Some(placement) = &replica.placement {
+                self.accounts.take_share(self.jobs[replica.job.index()].user, self.now, placement);
+            }
+        }
     }
 
     /// Asserts that the quotas count exactly what the attempts of each project hold.
@@ -124,7 +155,7 @@ impl Core {
         let live = self.replicas.values().filter_map(|replica| Some((replica.job, replica.placement.as_ref()?)));
         let kept = self.kept.claims.iter().map(|(attempt, placement)| (attempt.job, placement));
         let all: Vec<_> = live.chain(kept).collect();
-        for (project, said) in self.quotas.held() {
+        for (project, said) in self.accounts.quotas.held() {
             let own = all.iter().filter(|(job, _)| self.jobs[job.index()].spec.project.as_deref() == Some(project));
             let held = own.fold(Holding::default(), |sum, (_, placement)| sum.and(self.holding(placement)));
             assert_eq!(said, held, "{project} holds something else than is counted");

@@ -2,7 +2,7 @@
 //!
 //! Only the core binds, releases and emits. It never checks which flow it serves. What it does serves all flows:
 //! instances that clouds make and take back ([`instances`], [`scale_up`]), services that scale with their requests
-//! ([`services`]), jobs that wait for other jobs ([`dependencies`]), quotas and shares ([`ledger`], [`shares`]),
+//! ([`services`]), jobs that wait for other jobs ([`dependencies`]), quotas and shares ([`ledger`]),
 //! utilization policies ([`usage`]), and recorded decisions for an explanation ([`examined`]).
 //!
 //! The state is in [`parts`], which know nothing of the core. The other files of this folder are what the core does with
@@ -29,10 +29,10 @@ pub use instances::LONGEST_PROVISIONING;
 pub(crate) use parts::dependencies::DependencyState;
 pub use parts::examined::{AnalysesAhead, Watch, Watched};
 pub(crate) use parts::scale_up::WaitingChanges;
-pub(crate) use parts::{shares, store, timer};
+pub(crate) use parts::{store, timer};
 pub(crate) use usage::check_sample;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::admission::Admission;
@@ -42,8 +42,9 @@ use dryrack_event::{Command, Event, Output};
 use dryrack_fleet::{Fleet, Placement};
 use dryrack_ids::Records;
 use dryrack_policy::Quotas;
-use dryrack_scheduler::{Grouping, OrderKey};
+use dryrack_scheduler::Grouping;
 use dryrack_units::SimTime;
+use parts::accounts::Accounts;
 use parts::deciding::Deciding;
 use parts::dependencies::Dependencies;
 use parts::dropping::Dropping;
@@ -53,18 +54,14 @@ use parts::kept::Kept;
 use parts::nodes::Nodes;
 use parts::scale_up::ScaleUp;
 use parts::services::Services;
-use shares::Shares;
+use parts::usage::Usage;
 use store::{Demands, Held, JobRecord, Replica, ReplicaIndex};
 use timer::Timers;
 
 pub(crate) struct Core {
     pub profile: Arc<Profile>,
     pub deciding: Deciding,
-    /// Random seed for everything that the profile leaves to chance.
-    pub seed: u64,
     pub now: SimTime,
-    /// The instant at which `settle` last did anything.
-    pub settled_at: SimTime,
     pub fleet: Fleet,
     pub nodes: Nodes,
     pub jobs: Records<JobRecord>,
@@ -72,39 +69,27 @@ pub(crate) struct Core {
     /// Ended jobs that can be dropped, and jobs dropped since the last `take_dropped`. `None` if all records are kept.
     dropping: Option<Dropping>,
     pub demands: Demands,
-    /// GPU time that each user has used. Present only if the queue order needs it.
-    pub shares: Option<Shares>,
+    pub accounts: Accounts,
     pub kept: Kept,
     pub timers: Timers,
-    /// The number of the computation that the flow waits for, if any.
-    pub computing: Option<u64>,
-    /// Replicas with a usage sample at this instant.
-    pub to_judge: BTreeSet<ReplicaIndex>,
-    pub quotas: Quotas,
+    pub usage: Usage,
     instances: Instances,
-    pub scale_up: ScaleUp,
+    scale_up: ScaleUp,
     services: Services,
     dependencies: Dependencies,
     pub admission: Admission,
     outbox: VecDeque<Output>,
     examined: Examined,
-    /// When the profile last changed.
-    reconfigured: Option<SimTime>,
 }
 
 impl Core {
     pub fn new(profile: Arc<Profile>, seed: u64, grouping: Grouping) -> Core {
-        let is_fair = profile.scheduler.order.contains(&OrderKey::FairShare);
-        let shares = is_fair.then(|| Shares::new(&profile.scheduler.fair_share));
         Core {
             fleet: if profile.scheduler.needs_kinds() { Fleet::with_kinds() } else { Fleet::default() },
-            deciding: Deciding::new(&profile.scheduler, grouping),
-            quotas: Quotas::new(&profile.policies.quotas),
-            shares,
+            deciding: Deciding::new(&profile.scheduler, seed, grouping),
+            accounts: Accounts::new(&profile.scheduler, Quotas::new(&profile.policies.quotas)),
             profile,
-            seed,
             now: SimTime::ZERO,
-            settled_at: SimTime::ZERO,
             nodes: Nodes::default(),
             jobs: Records::default(),
             replicas: Records::default(),
@@ -112,8 +97,7 @@ impl Core {
             demands: Demands::default(),
             kept: Kept::default(),
             timers: Timers::default(),
-            computing: None,
-            to_judge: BTreeSet::new(),
+            usage: Usage::default(),
             instances: Instances::default(),
             scale_up: ScaleUp::default(),
             services: Services::default(),
@@ -121,7 +105,6 @@ impl Core {
             admission: Admission::default(),
             outbox: VecDeque::new(),
             examined: Examined::default(),
-            reconfigured: None,
         }
     }
 
@@ -204,51 +187,15 @@ impl Core {
         assert!(self.dropping.is_none(), "a profile changes where ended jobs are dropped");
         self.deciding.forget(&profile.scheduler);
         let before = std::mem::replace(&mut self.profile, Arc::new(profile));
-        self.reconfigured = Some(self.now);
+        self.usage.reconfigured(self.now);
         for demand in self.demands.iter_mut() {
             (demand.held, demand.refused_at) = (None, None);
         }
         self.fleet.ask_again();
-        self.follow_shares(&before);
-        self.follow_quotas();
+        self.follow_accounts(&before);
         self.search_again();
         self.judge_never_satisfied_again();
         before
-    }
-
-    /// Sets up the users' shares for a new profile. If the old profile had no shares, every account starts at zero, and
-    /// counts the user's current holdings from now on.
-    fn follow_shares(&mut self, before: &Profile) {
-        let options = &self.profile.scheduler;
-        let is_fair = options.order.contains(&OrderKey::FairShare);
-        if is_fair && self.shares.is_some() && before.scheduler.fair_share == options.fair_share {
-            return;
-        }
-        let Some(mut shares) = is_fair.then(|| Shares::new(&options.fair_share)) else {
-            self.shares = None;
-            return;
-        };
-        for job in self.jobs.numbers() {
-            let job = &mut self.jobs[job];
-            job.user = shares.number(job.spec.user.as_ref(), &options.fair_share, self.now);
-        }
-        for replica in self.replicas.values() {
-            if let Some(placement) = &replica.placement {
-                shares.take(self.jobs[replica.job.index()].user, self.now, placement);
-            }
-        }
-        self.shares = Some(shares);
-    }
-
-    /// Counts what each project holds against the quotas of the new profile.
-    fn follow_quotas(&mut self) {
-        self.quotas = Quotas::new(&self.profile.policies.quotas);
-        let live = self.replicas.values().filter_map(|replica| Some((replica.job, replica.placement.as_ref()?)));
-        let kept = self.kept.claims.iter().map(|(attempt, placement)| (attempt.job, placement));
-        let held: Vec<_> = live.chain(kept).map(|(job, placement)| (job, self.holding(placement))).collect();
-        for (job, holding) in held {
-            self.quotas.take(self.jobs[job.index()].spec.project.as_deref(), holding);
-        }
     }
 
     /// Asserts the integrity of the store and the ledger. This visits every record.

@@ -49,6 +49,11 @@ struct Search {
 }
 
 impl Core {
+    /// From now on, the flow requests instances itself.
+    pub(crate) fn leave_requests_to_flow(&mut self) {
+        self.scale_up.is_enabled = false;
+    }
+
     /// Requests instances for waiting replicas that find no room.
     pub(crate) fn scale_up(&mut self, flow: &dyn Flow) {
         if !self.may_scale_up() {
@@ -183,7 +188,7 @@ impl Core {
     /// The project of a replica, if it has a quota.
     fn project_with_quota(&self, index: ReplicaIndex) -> Option<Arc<str>> {
         let job = &self.jobs[self.replicas[index as usize].job.index()];
-        job.spec.project.as_ref().filter(|project| self.quotas.counts(Some(project))).cloned()
+        job.spec.project.as_ref().filter(|project| self.accounts.quotas.counts(Some(project))).cloned()
     }
 
     /// Whether a replica that still waits needs this instance.

@@ -54,7 +54,7 @@ impl Core {
         // A probe that does not measure memory sends no list of memory use, so there is no length to compare.
         let memory_entries = if memory == 0 { utilization.len() } else { memory };
         let odd = watch.monitor.observe(self.now, &Sample { at, utilization, memory_entries });
-        self.to_judge.insert(index);
+        self.usage.note_sample(index);
         let Some(fault) = odd else { return };
         if watch.is_first(fault) {
             self.emit(Event::SampleOdd { attempt, at, fault });
@@ -68,9 +68,8 @@ impl Core {
     /// Asserts that every running replica with an effective policy has a monitor of that policy, and that no other
     /// replica has a monitor. Attempts that began under an earlier profile keep the policy of that profile.
     pub(super) fn assert_monitors(&self) {
-        let of_this_profile = |since: SimTime| self.reconfigured.is_none_or(|at| since >= at);
         for (index, replica) in self.replicas.iter() {
-            if replica.phase == Phase::Running && !of_this_profile(replica.since) {
+            if replica.phase == Phase::Running && !self.usage.has_current_policies(replica.since) {
                 continue;
             }
             let effective = self.effective_policy(index as ReplicaIndex).map(|(_, values)| values);

@@ -109,7 +109,7 @@ impl Kubernetes {
         if nodes <= self.options.scheduler.preemption.min_candidate_nodes_absolute {
             return 0;
         }
-        Stream::new(core.seed, "first node of a preemption", self.attempts).index(nodes)
+        Stream::new(core.deciding.seed, "first node of a preemption", self.attempts).index(nodes)
     }
 
     fn node_count(&self) -> u32 {
@@ -118,7 +118,7 @@ impl Kubernetes {
 
     /// Draws one of several equally good nodes. Upstream depends on the order in which its threads finish.
     fn draw(&self, core: &Core, purpose: &'static str, count: usize) -> usize {
-        if count <= 1 { 0 } else { Stream::new(core.seed, purpose, self.attempts).index(count) }
+        if count <= 1 { 0 } else { Stream::new(core.deciding.seed, purpose, self.attempts).index(count) }
     }
 
     /// Binds a pod to one of the best nodes.

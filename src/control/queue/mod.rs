@@ -71,6 +71,8 @@ pub(crate) struct Queue {
     fresh: VecDeque<(u64, ReplicaIndex)>,
     /// How many replicas have been queued so far.
     queued: u64,
+    /// The instant of the last settle.
+    settled_at: SimTime,
     /// Replicas that wait to be analysed, in order of arrival.
     analysis_queue: VecDeque<(ReplicaIndex, u64)>,
     analysing: BTreeSet<AttemptId>,
@@ -88,7 +90,7 @@ pub(crate) struct Queue {
 
 impl Queue {
     pub(crate) fn new(core: &mut Core) -> Queue {
-        let (profile, seed) = (Arc::clone(&core.profile), core.seed);
+        let (profile, seed) = (Arc::clone(&core.profile), core.deciding.seed);
         let mut queue = Queue {
             queue: WaitQueue::new(profile.scheduler.discipline, &profile.scheduler.order),
             lines: HashMap::default(),
@@ -102,6 +104,7 @@ impl Queue {
             ahead: slots::FutureEnds::default(),
             fresh: VecDeque::new(),
             queued: 0,
+            settled_at: SimTime::ZERO,
             analysis_queue: VecDeque::new(),
             analysing: BTreeSet::new(),
             deciding: None,
@@ -130,6 +133,7 @@ impl Flow for Queue {
     }
 
     fn settle(&mut self, core: &mut Core) {
+        self.settled_at = core.now;
         self.advance_clocks(core);
         self.run_analyse_pass(core);
         loop {

@@ -45,7 +45,7 @@ impl Queue {
             Trigger::Every(period) => {
                 let has_work = match self.main_has_work(core) {
                     Some(has_work) => has_work,
-                    None => !self.fresh.is_empty() || self.queue.next(core.growth(), core.settled_at).is_some(),
+                    None => !self.fresh.is_empty() || self.queue.next(core.growth(), self.settled_at).is_some(),
                 };
                 match has_work {
                     true => Some((self.place_tick(core, period), "a place pass")),
@@ -256,8 +256,8 @@ impl Queue {
     }
 
     fn charge_users(&mut self, core: &mut Core) {
-        if let Some(shares) = &mut core.shares {
-            self.queue.charge(shares.charged(core.now));
+        if let Some(charged) = core.accounts.charged(core.now) {
+            self.queue.charge(charged);
         }
     }
 

@@ -33,7 +33,7 @@ impl Queue {
     fn group_of(&self, core: &Core, index: ReplicaIndex) -> Option<GroupKey> {
         let replica = &core.replicas[index as usize];
         let project = core.jobs[replica.job.index()].spec.project.as_ref()?;
-        core.quotas.counts(Some(project)).then(|| (Arc::clone(project), replica.demand))
+        core.accounts.quotas.counts(Some(project)).then(|| (Arc::clone(project), replica.demand))
     }
 
     /// Sets a replica aside if its project's quota does not allow it now. Returns whether the replica was set aside.
@@ -41,7 +41,7 @@ impl Queue {
         let Some(group) = self.group_of(core, index) else { return false };
         let key = core.replicas[index as usize].key;
         let own = self.group(core, &group);
-        if core.quotas.admits(Some(&group.0), own.wanted()) {
+        if core.accounts.quotas.admits(Some(&group.0), own.wanted()) {
             own.in_queue.insert(key);
             return false;
         }
@@ -60,7 +60,7 @@ impl Queue {
         let Some(own) = self.projects.groups.get_mut(&group) else { return };
         own.set_aside.remove(&key);
         if own.in_queue.remove(&key) {
-            core.quotas.recheck(&group.0);
+            core.accounts.quotas.recheck(&group.0);
         }
         if own.in_queue.is_empty() && own.set_aside.is_empty() {
             self.projects.groups.remove(&group);
@@ -71,7 +71,7 @@ impl Queue {
     pub(super) fn is_over_quota(&mut self, core: &mut Core, index: ReplicaIndex, placement: &Placement) -> bool {
         let Some(group) = self.group_of(core, index) else { return false };
         let wanted = core.holding(placement);
-        if core.quotas.admits(Some(&group.0), wanted) {
+        if core.accounts.quotas.admits(Some(&group.0), wanted) {
             return false;
         }
         self.leave_queue(core, index, Wait::Nothing);
@@ -85,7 +85,7 @@ impl Queue {
     pub(super) fn is_set_aside_again(&mut self, core: &mut Core, index: ReplicaIndex) -> bool {
         let Some(group) = self.group_of(core, index) else { return false };
         let known = self.projects.groups.get(&group).and_then(|group| group.too_expensive);
-        let is_over = known.is_some_and(|found| !core.quotas.admits(Some(&group.0), found.wanted));
+        let is_over = known.is_some_and(|found| !core.accounts.quotas.admits(Some(&group.0), found.wanted));
         if is_over {
             self.set_aside(core, index);
         }
@@ -121,11 +121,11 @@ impl Queue {
             // Other replicas of the group may find a place at the same price.
             found.wanted = core.holding(core.placement_of(index));
             self.projects.has_left = true;
-            core.quotas.recheck(&group.0);
+            core.accounts.quotas.recheck(&group.0);
         }
         let project = group.0;
         let of_project = (Arc::clone(&project), 0)..=(Arc::clone(&project), u32::MAX);
-        let is_over = |(_, group): &(&GroupKey, &Group)| !core.quotas.admits(Some(&project), group.wanted());
+        let is_over = |(_, group): &(&GroupKey, &Group)| !core.accounts.quotas.admits(Some(&project), group.wanted());
         let groups = self.projects.groups.range(of_project).filter(is_over);
         let over: Vec<ReplicaIndex> =
             groups.flat_map(|(_, group)| group.in_queue.iter().map(|key| key.replica())).collect();
@@ -134,18 +134,18 @@ impl Queue {
 
     /// Moves replicas into the queue if their projects' quotas now allow them.
     pub(super) fn admit_by_quota(&mut self, core: &mut Core) {
-        if core.quotas.is_empty() {
+        if core.accounts.quotas.is_empty() {
             return;
         }
         self.retry_expensive(core);
-        let projects = core.quotas.take_freed();
+        let projects = core.accounts.quotas.take_freed();
         for project in projects {
             let project: Arc<str> = Arc::from(project);
             let of_project = (Arc::clone(&project), 0)..=(Arc::clone(&project), u32::MAX);
             let mut admitted = Vec::new();
             for (_, group) in self.projects.groups.range(of_project).filter(|(_, group)| !group.set_aside.is_empty()) {
                 let most = (group.in_queue.len() + group.set_aside.len()) as u64;
-                let may = core.quotas.admits_times(Some(&project), group.wanted(), most) as usize;
+                let may = core.accounts.quotas.admits_times(Some(&project), group.wanted(), most) as usize;
                 let more = may.saturating_sub(group.in_queue.len());
                 admitted.extend(group.set_aside.iter().take(more).map(|key| key.replica()));
             }
@@ -202,8 +202,9 @@ impl Queue {
                 let replica = &core.replicas[key.replica() as usize];
                 assert_eq!(replica.wait, Wait::Queue, "{} is not in the queue", replica.attempt_id());
             }
-            let is_idle = !group.set_aside.is_empty() && group.in_queue.is_empty() && !core.quotas.has_freed(project);
-            let may = is_idle && core.quotas.admits(Some(project), group.wanted());
+            let is_idle =
+                !group.set_aside.is_empty() && group.in_queue.is_empty() && !core.accounts.quotas.has_freed(project);
+            let may = is_idle && core.accounts.quotas.admits(Some(project), group.wanted());
             assert!(!may, "{project} could take what waits for its quota");
         }
     }

@@ -9,7 +9,6 @@ use crate::Watched;
 use crate::attempts::Attempts;
 use crate::core::Core;
 use crate::core::store::Wait;
-use crate::core::timer::Timer;
 use crate::scan::Computation;
 use crate::scan::entries::{Entry, RowRead};
 use dryrack_event::{Command, Event, Histogram, Lifecycle, Outcome, Phase, Reason, Refusal};
@@ -44,7 +43,7 @@ impl Scanned {
         }
         self.queue.drop_of(index);
         if let Some(computing) = self.computing.take_if(|computing| computing.entry.replica == index) {
-            core.computing = None;
+            core.timers.computation_is_over();
             core.command(Command::AbandonAnalysis { attempt: computing.entry.attempt });
         }
     }
@@ -75,9 +74,8 @@ impl Scanned {
                 core.command(Command::Analyse { attempt });
                 self.computing = Some(computation);
                 self.computations += 1;
-                core.computing = Some(self.computations);
-                let expired = Timer::ComputationExpired { number: self.computations };
-                core.timers.set(core.now.saturating_add(core.profile.deadlines.analysing), expired);
+                let expires = core.now.saturating_add(core.profile.deadlines.analysing);
+                core.timers.await_computation(expires, self.computations);
             } else {
                 self.write(core, computation, false);
             }
@@ -107,7 +105,7 @@ impl Scanned {
         let Some(mut computation) = self.computing.take_if(|computing| computing.entry.attempt == attempt) else {
             return;
         };
-        core.computing = None;
+        core.timers.computation_is_over();
         if computation.decision.is_none() {
             computation.decision = Some(self.decide_for(core, &computation.entry, computation.read.as_ref()));
         }

@@ -9,6 +9,8 @@ use dryrack_workload::Demand;
 
 /// How decisions are computed, and what is remembered from one decision to the next.
 pub(crate) struct Deciding {
+    /// Random seed for everything that the profile leaves to chance.
+    pub seed: u64,
     pub grouping: Grouping,
     pub caching: Caching,
     pub rankings: Rankings,
@@ -16,9 +18,9 @@ pub(crate) struct Deciding {
 }
 
 impl Deciding {
-    pub fn new(scheduler: &SchedulerOptions, grouping: Grouping) -> Deciding {
+    pub fn new(scheduler: &SchedulerOptions, seed: u64, grouping: Grouping) -> Deciding {
         let rankings = Rankings::new(scheduler);
-        Deciding { grouping, caching: Caching::On, rankings, refusals: Refusals::default() }
+        Deciding { seed, grouping, caching: Caching::On, rankings, refusals: Refusals::default() }
     }
 
     /// Forgets all results, because these options apply from now on.

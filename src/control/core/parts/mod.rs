@@ -1,6 +1,7 @@
 //! The parts of the core. Each owns its state and keeps it whole. None knows the core, a flow, or another part beside
 //! the records of the store.
 
+pub mod accounts;
 pub mod deciding;
 pub mod dependencies;
 pub mod dropping;
@@ -14,4 +15,5 @@ pub mod services;
 pub mod shares;
 pub mod store;
 pub mod timer;
+pub mod usage;
 pub mod watch;

@@ -86,6 +86,8 @@ pub struct Timers {
     /// heap.
     fresh: Vec<Entry>,
     set: u64,
+    /// The number of the computation that has a deadline, if any.
+    computation: Option<u64>,
 }
 
 /// A timer with its time and its number, in reverse order of both.
@@ -103,11 +105,23 @@ impl Timers {
         }
     }
 
+    /// Sets the deadline of a computation. The deadline of an earlier one is void.
+    pub fn await_computation(&mut self, at: SimTime, number: u64) {
+        self.computation = Some(number);
+        self.set(at, Timer::ComputationExpired { number });
+    }
+
+    /// Makes the deadline of the computation void, because the computation is over.
+    pub fn computation_is_over(&mut self) {
+        self.computation = None;
+    }
+
     /// The next timer that is not void.
     pub fn next(&mut self, is_valid: impl Fn(Timer) -> bool) -> Option<Entry> {
         if self.fresh.len() > MOST_FRESH {
             self.keep(&is_valid);
         }
+        let is_valid = and_computations(self.computation, is_valid);
         while let Some(Reverse((.., timer))) = self.heap.peek()
             && !is_valid(*timer)
         {
@@ -135,10 +149,19 @@ impl Timers {
     /// Moves the valid timers of this instant to those of later instants. This happens when the instant is over, or
     /// when there are too many to search.
     pub fn keep(&mut self, is_valid: impl Fn(Timer) -> bool) {
+        let is_valid = and_computations(self.computation, is_valid);
         for entry in self.fresh.drain(..) {
             if is_valid(entry.0.2) {
                 self.heap.push(entry);
             }
         }
+    }
+}
+
+/// Adds what only the timers know: whether the computation with a deadline is over.
+fn and_computations(computation: Option<u64>, is_valid: impl Fn(Timer) -> bool) -> impl Fn(Timer) -> bool {
+    move |timer| match timer {
+        Timer::ComputationExpired { number } => computation == Some(number),
+        other => is_valid(other),
     }
 }
