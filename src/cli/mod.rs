@@ -27,6 +27,7 @@ mod guard;
 mod hunt;
 mod import;
 mod import_kubernetes;
+mod init;
 #[cfg(target_os = "linux")]
 mod kept;
 #[cfg(target_os = "linux")]
@@ -101,6 +102,8 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Write a first scenario of a cluster, with comments
+    Init(init::InitArgs),
     /// Run one scenario and report what happened
     Run(run::RunArgs),
     /// Run scenarios and check the expectations of each
@@ -262,6 +265,7 @@ impl Cli {
             Command::Trace(command) => trace::trace(command, self.format.plain()?),
             Command::Swarm(args) => swarm::swarm(args, self.format.plain()?),
             Command::Bench(args) => bench::bench(args, self.format.plain()?),
+            Command::Init(args) => kept(|| init::init(args)),
             Command::Probe(args) => kept(|| probe::probe(args, self.format.plain()?)),
             Command::Import(command) => import::import(command),
             Command::Record(args) => kept(|| record::record(args, self.format.plain()?)),

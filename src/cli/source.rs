@@ -10,10 +10,13 @@ use dryrack_live::clock::Clock;
 use dryrack_live::probe::{Exporter, GpuSource, Guarded, Probe, SOURCES, Source, SourceOptions};
 use dryrack_units::SimDuration;
 
+/// The source if the command line names none.
+const USUAL: &str = "this-machine";
+
 #[derive(Debug, Args)]
 pub struct SourceArgs {
-    #[arg(long, value_name = "SOURCE", default_value = "this-machine", help = help())]
-    from: String,
+    #[arg(long, value_name = "SOURCE", help = help())]
+    from: Option<String>,
     /// Address of the GPUStack or dstack server [default: $GPUSTACK_SERVER_URL, $DSTACK_URL]
     #[arg(long, value_name = "URL")]
     url: Option<String>,
@@ -53,7 +56,7 @@ enum GpuSourceArg {
 }
 
 fn help() -> String {
-    format!("Source of readings: {}, or the address of a Prometheus or DCGM exporter", names())
+    format!("Source of readings: {}, or the address of a Prometheus or DCGM exporter [default: {USUAL}]", names())
 }
 
 /// The names of all sources, separated by commas.
@@ -73,18 +76,18 @@ impl SourceArgs {
 
     fn bare(&self) -> Result<Box<dyn Probe>, Failure> {
         let error = |text: String| Failure::Input(format!("error: {text}"));
-        if let Some(source) = Source::named(&self.from) {
+        if let Some(source) = Source::named(self.from()) {
             return source.open(&self.options()).map_err(error);
         }
-        if self.from.starts_with("http://") || self.from.starts_with("https://") {
+        if self.from().starts_with("http://") || self.from().starts_with("https://") {
             let token = self.token_env.as_ref().and_then(|name| std::env::var(name).ok());
-            return Ok(Box::new(Exporter::new(&self.from, token.as_deref())));
+            return Ok(Box::new(Exporter::new(self.from(), token.as_deref())));
         }
-        let help = match dryrack_nearest::nearest(&self.from, SOURCES.iter().map(|source| source.name)) {
+        let help = match dryrack_nearest::nearest(self.from(), SOURCES.iter().map(|source| source.name)) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("write {}, or an address such as http://localhost:9400/metrics", names()),
         };
-        Err(error(format!("--from: there is no source `{}`; {help}", self.from)))
+        Err(error(format!("--from: there is no source `{}`; {help}", self.from())))
     }
 
     pub fn options(&self) -> SourceOptions {
@@ -113,10 +116,15 @@ impl SourceArgs {
 
     /// Whether the source is a scheduler, which knows who holds a GPU even if the GPU is idle.
     pub fn is_scheduler(&self) -> bool {
-        Source::named(&self.from).is_some_and(|source| source.is_scheduler)
+        Source::named(self.from()).is_some_and(|source| source.is_scheduler)
     }
 
     pub fn from(&self) -> &str {
-        &self.from
+        self.from.as_deref().unwrap_or(USUAL)
+    }
+
+    /// Whether the command line names a source.
+    pub fn is_given(&self) -> bool {
+        self.from.is_some()
     }
 }

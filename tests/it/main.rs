@@ -26,6 +26,7 @@ mod deployments;
 mod determinism;
 mod diagnostics;
 mod explained;
+mod first;
 mod fit;
 mod futures;
 mod fuzzed;
@@ -127,6 +128,7 @@ fn main() {
         deployments::trials,
         diagnostics::trials,
         explained::trials,
+        first::trials,
         fit::trials,
         futures::trials,
         fuzzed::trials,
