@@ -228,12 +228,12 @@ fn example_jobs(gpus: u32) -> String {
     format!(
         "# What is asked of them. Replace this by your own jobs, or by a list of recorded jobs:\n\
          # trace: {{format: sacct, file: jobs.txt}}\n\
-         jobs:\n  - {{name: train, {whole}, duration: 6h, estimate: 8h}}\n  \
-         - {{name: small, arrivals: {{poisson: 2/h}}, until: 1d, {part}, duration: 1h, estimate: 2h}}\n\
+         jobs:\n  - {{name: train, {whole}, duration: 1h, estimate: 2h}}\n  \
+         - {{name: small, arrivals: {{poisson: 2/h}}, until: 1d, {part}, duration: 10m, estimate: 20m}}\n\
          # What goes wrong, for example:\n\
          # faults: [{{at: 2h, node: node-0, becomes: crashed}}]\n\
          # What must hold. `dryrack test` fails if it does not; scenarios/README.md lists all forms.\n\
-         expect:\n  - {{name: the_large_job_ends, job: train, is: completed}}\n  - p95(queue_wait) <= 1h\n"
+         expect:\n  - {{name: the_large_job_ends, job: train, is: completed}}\n  - p95(queue_wait) <= 2h\n"
     )
 }
 
@@ -251,7 +251,7 @@ fn trace_text(out: &Path, file: &Path) -> Result<String, Failure> {
         "# The recorded jobs, submitted when they were.\n\
          trace: {{format: {}, file: {path}}}\n\
          # What must hold. `dryrack test` fails if it does not; scenarios/README.md lists all forms.\n\
-         expect:\n  - p95(queue_wait) <= 1h\n",
+         expect:\n  - p95(queue_wait) <= 2h\n",
         stream.format.name()
     ))
 }

@@ -143,8 +143,7 @@ fn waited(accounts: &RunAccount, metrics: &Metrics, is_sample: bool) -> String {
         text.push_str(&started(accounts));
     }
     let waits = accounts.waits.by_blame();
-    let total: u128 = waits.iter().map(|(_, waited)| waited).sum::<u128>() + accounts.waits.unexplained;
-    text.push_str(&because(&waits, total));
+    text.push_str(&because(&waits, accounts.waits.unexplained));
     text + &still_waiting(accounts)
 }
 
@@ -166,7 +165,9 @@ fn interval_line(accounts: &RunAccount) -> String {
 }
 
 /// A line such as `because    67% insufficient_gpus, 30% insufficient_cpu, 3% other reasons`: shares of the total wait.
-fn because(waits: &[(Blame, u128)], total: u128) -> String {
+/// `undecided` is the time before a decision gave a reason.
+fn because(waits: &[(Blame, u128)], undecided: u128) -> String {
+    let total = waits.iter().map(|(_, waited)| waited).sum::<u128>() + undecided;
     let percent = |waited: u128| (waited * 100 + total / 2) / total.max(1);
     let named: Vec<&(Blame, u128)> =
         waits.iter().take(NAMED_REASONS).filter(|(_, waited)| percent(*waited) > 0).collect();
@@ -175,9 +176,13 @@ fn because(waits: &[(Blame, u128)], total: u128) -> String {
     }
     let mut shares: Vec<String> =
         named.iter().map(|(blame, waited)| format!("{}% {blame}", percent(*waited))).collect();
-    let rest = percent(total - named.iter().map(|(_, waited)| waited).sum::<u128>());
+    let rest = percent(total - undecided - named.iter().map(|(_, waited)| waited).sum::<u128>());
     if rest > 0 {
         shares.push(format!("{rest}% other reasons"));
+    }
+    let undecided = percent(undecided);
+    if undecided > 0 {
+        shares.push(format!("{undecided}% before a decision"));
     }
     format!("because    {}\n", shares.join(", "))
 }
