@@ -15,10 +15,10 @@ use super::plan_submit::{SubmitArgs, submit};
 use super::planning::{Planning, of_sweep};
 use super::progress;
 use dryrack_plan::{
-    BreakResult, Comparison, FleetSize, Journal, JournalError, PlanRun, Row, Runs, Search, SearchResult, answer,
-    compare, fleet_size, page,
+    BreakResult, Comparison, FleetSize, HORIZON_HEADER, Journal, JournalError, PlanPage, PlanRun, Row, Runs, Search,
+    SearchResult, answer, compare, fleet_size, horizon_json, horizon_rows, horizon_sentences, page, start_wait_note,
 };
-use dryrack_report::{about, table};
+use dryrack_report::{PlanGrowth, about, table};
 use dryrack_scenario::{Method, Objective, PlanFile};
 use dryrack_units::{SimDuration, counted};
 use dryrack_yaml::Diagnostics;
@@ -276,23 +276,45 @@ fn finish(
     let best = plan.minimize.and_then(|objective| comparison.best(objective));
     let breaks = best.map_or(Ok(Vec::new()), |row| planning.breaks(row))?;
     let lines = breaks_of(planning, best, &breaks);
-    let whole = json!({
+    let asked: Vec<String> = (runs.values().next())
+        .map_or(Vec::new(), |run| run.constraints.iter().map(|constraint| constraint.name.clone()).collect());
+    let note = start_wait_note(&comparison, &asked);
+    let lasting = planning.horizon(&comparison.rows)?;
+    let growth = plan.horizon.as_ref().map(|horizon| PlanGrowth {
+        sentences: horizon_sentences(plan, horizon, &comparison, &lasting),
+        rows: horizon_rows(plan, horizon, &comparison, &lasting),
+    });
+    let mut whole = json!({
         "plan": plan.title, "answer": answer, "input": planning.header.input, "dryrack": planning.header.dryrack,
         "scenario": plan.scenario, "seeds": plan.seeds, "minimize": plan.minimize.map(Objective::name),
         "breaks": breaks_json(&breaks, &lines),
         "alternatives": comparison.json(plan),
     });
+    if let (Some(horizon), Some(growth)) = (&plan.horizon, &growth) {
+        whole["horizon"] = horizon_json(horizon, &comparison, &lasting, &growth.sentences);
+    }
+    if let Some(note) = &note {
+        whole["note"] = json!(note);
+    }
     if let Some(dir) = out {
         let mut json = serde_json::to_string_pretty(&whole).expect("it has a JSON form");
         json.push('\n');
         WholeFile::write(&dir.join("runs.jsonl"), &Journal::sorted(&planning.header, runs))?;
         WholeFile::write(&dir.join("alternatives.csv"), &comparison.csv(plan))?;
         WholeFile::write(&dir.join("plan.json"), json.as_bytes())?;
-        let html = page((plan, &planning.assumed), &planning.header, (&comparison, runs), &answer, &lines);
+        let found = PlanPage { answer: &answer, note: note.as_deref(), breaks: &lines, growth: growth.as_ref() };
+        let html = page((plan, &planning.assumed), &planning.header, (&comparison, runs), &found);
         WholeFile::write(&dir.join("report.html"), html.as_bytes())?;
     }
     match format {
-        Format::Human => print(&human(plan, &comparison, &answer, &lines))?,
+        Format::Human => {
+            let also = note.iter().chain(lines.iter().map(|(sentence, _)| sentence));
+            let also: Vec<&String> = also.chain(growth.iter().flat_map(|growth| &growth.sentences)).collect();
+            print(&human(plan, &comparison, &answer, &also))?;
+            if let Some(growth) = &growth {
+                print(&format!("\n{}", table(&HORIZON_HEADER, &growth.rows)))?;
+            }
+        }
         Format::Json => print_json(&whole)?,
     }
     let any_keeps = comparison.rows.iter().any(|row| row.keeps == Some(true));
@@ -323,10 +345,10 @@ fn breaks_json(breaks: &[BreakResult], lines: &[(String, String)]) -> Vec<serde_
 /// The number of alternatives that are printed. The files hold all of them.
 const SHOWN: usize = 40;
 
-fn human(plan: &PlanFile, comparison: &Comparison, answer: &str, breaks: &[(String, String)]) -> String {
+fn human(plan: &PlanFile, comparison: &Comparison, answer: &str, also: &[&String]) -> String {
     let bold = anstyle::Style::new().bold();
     let mut text = format!("{bold}{}{bold:#}\n{answer}\n", plan.title);
-    breaks.iter().for_each(|(sentence, _)| text.push_str(&format!("{sentence}\n")));
+    also.iter().for_each(|sentence| text.push_str(&format!("{sentence}\n")));
     text.push('\n');
     let mut header: Vec<&str> = plan.factors.iter().map(|factor| &*factor.name).collect();
     let price = comparison.has_prices().then_some("price/h");

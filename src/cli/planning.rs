@@ -15,8 +15,11 @@ use super::roots::options;
 use super::run::Overrides;
 use dryrack_engine::Progress;
 use dryrack_metrics::ResampledFrom;
-use dryrack_plan::{BREAK_SEEDS, BreakResult, InputHash, PlanHeader, PlanRun, Row, breaks, run_changed};
-use dryrack_scenario::{Options, PlanFile, load_plan};
+use dryrack_plan::{
+    BREAK_SEEDS, Break, BreakResult, InputHash, Lasting, LastingUntil, PlanHeader, PlanRun, Row, breaks, first_month,
+    of_month, run_changed,
+};
+use dryrack_scenario::{Horizon, Options, PlanFile, load_plan};
 use dryrack_units::counted;
 use dryrack_yaml::Diagnostics;
 
@@ -117,6 +120,46 @@ impl Planning {
                 })
                 .collect()
         })
+    }
+}
+
+impl Planning {
+    /// How long each alternative meets all constraints while the load grows. Each alternative is run month by month
+    /// until the first one that fails.
+    pub fn horizon(&self, rows: &[Row]) -> Result<Vec<Lasting>, Failure> {
+        let Some(horizon) = &self.plan.horizon else { return Ok(Vec::new()) };
+        progress::with_bar((rows.len() as u64 * u64::from(horizon.months), "months of alternatives"), |bar| {
+            let all = rows.par_iter().map(|row| {
+                let until = match first_month(row) {
+                    Some(until) => until,
+                    None => self.months(row, horizon, || bar.inc(1))?,
+                };
+                Ok(Lasting { cell: row.cell, until })
+            });
+            all.collect()
+        })
+    }
+
+    /// The first month, after month 0, in which an alternative does not meet all constraints.
+    fn months(&self, row: &Row, horizon: &Horizon, tick: impl Fn()) -> Result<LastingUntil, Failure> {
+        let input = |faults: Diagnostics| Failure::Input(faults.to_string());
+        let seeds = if row.is_random { self.plan.seeds.as_slice() } else { &self.plan.seeds[..1] };
+        let load = self.plan.load(row.cell, seeds.first().copied(), &self.base).map_err(input)?.load;
+        for month in 1..=horizon.months {
+            let change = Break { what: horizon.name(month), set: vec![horizon.set(month, load)] };
+            let runs: Result<Vec<PlanRun>, Failure> =
+                seeds.par_iter().map(|seed| self.run_changed((row.cell, *seed), &change.set)).collect();
+            tick();
+            let result = match runs {
+                Ok(runs) => BreakResult::of(&self.plan.asked, change, &runs),
+                Err(Failure::Input(fault)) => BreakResult::not_run(change, first_line(&fault)),
+                Err(other) => return Err(other),
+            };
+            if let Some(until) = of_month(month, &result) {
+                return Ok(until);
+            }
+        }
+        Ok(LastingUntil::End)
     }
 }
 

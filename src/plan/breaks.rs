@@ -171,6 +171,18 @@ impl BreakResult {
         BreakResult { change, runs: 0, kept: 0, keeps: false, broken: None, fault: Some(fault) }
     }
 
+    /// What broke, such as `p95(queue_wait) <= 30m fails with 3 of 5 seeds: …`. Empty if nothing did.
+    pub fn what_broke(&self) -> String {
+        let runs = self.runs;
+        let Some(BrokenConstraint { name, share, seeds, happened }) = &self.broken else { return String::new() };
+        let (verb, limit) = match share {
+            SeedShare::AtLeast(_) => ("fails", String::new()),
+            SeedShare::AtMost(most) => ("holds", format!(", and may hold with {most} of them at most")),
+        };
+        let of = if runs == 1 { String::new() } else { format!(" with {seeds} of {runs} seeds{limit}") };
+        format!("{name} {verb}{of}: {}", rounded(happened, name))
+    }
+
     /// A sentence such as `With 10% more load, p95(queue_wait) <= 30m fails with 3 of 5 seeds: …`.
     pub fn sentence(&self) -> String {
         let mut letters = self.change.what.chars();
@@ -180,20 +192,16 @@ impl BreakResult {
         if let Some(fault) = &self.fault {
             return format!("{with}, it could not be run: {}.", fault.trim_end_matches('.'));
         }
-        let Some(BrokenConstraint { name, share, seeds, happened }) = &self.broken else {
+        let Some(BrokenConstraint { name, share, seeds, .. }) = &self.broken else {
             return format!("{with}, it still meets everything with {}.", counted(runs, "seed"));
         };
-        let (verb, limit) = match share {
-            SeedShare::AtLeast(_) => ("fails", String::new()),
-            SeedShare::AtMost(most) => ("holds", format!(", and may hold with {most} of them at most")),
-        };
         if self.keeps {
+            let verb = if matches!(share, SeedShare::AtLeast(_)) { "fails" } else { "holds" };
             return format!(
                 "{with}, it still meets everything in the required share of the seeds; {name} {verb} with {seeds} of {runs}."
             );
         }
-        let of = if runs == 1 { String::new() } else { format!(" with {seeds} of {runs} seeds{limit}") };
-        format!("{with}, {name} {verb}{of}: {}.", rounded(happened, name))
+        format!("{with}, {}.", self.what_broke())
     }
 }
 

@@ -14,6 +14,7 @@
 //! | `search` | chooses the runs that find the cheapest alternative, and says what they showed |
 //! | `summary` | compares the alternatives and gives the answer |
 //! | `breaks` | runs the answer with fewer nodes and with more load |
+//! | `horizon` | how long each alternative stays enough while the load grows |
 //! | `helps` | changes of a scenario that may shorten waits, and the hours that each saves |
 //! | `page` | collects the contents of a report |
 //!
@@ -23,6 +24,7 @@
 
 mod breaks;
 mod helps;
+mod horizon;
 mod input_hash;
 mod journal;
 mod page;
@@ -34,10 +36,13 @@ mod summary;
 pub use breaks::{BREAK_SEEDS, Break, BreakResult, BrokenConstraint, NodeKind, breaks, kinds};
 pub use dryrack_metrics::{Estimate, estimate};
 pub use helps::{Change, Changes, Saving, WaitTotal, changes, saved, sort as sort_savings};
+pub use horizon::{
+    HORIZON_HEADER, Lasting, LastingUntil, first_month, horizon_json, horizon_rows, horizon_sentences, of_month,
+};
 pub use input_hash::InputHash;
 pub use journal::{Journal, JournalError, PlanHeader, Runs};
-pub use page::page;
+pub use page::{PlanPage, page};
 pub use paired::{Difference, JobWait, PairedJob, PairedSeed, difference, most_changed, pair};
 pub use plan_run::{ConstraintResult, FleetSize, PlanRun, ResampledList, fleet_size, run_alternative, run_changed};
 pub use search::{Search, SearchResult};
-pub use summary::{Comparison, Row, answer, compare};
+pub use summary::{Comparison, Row, answer, compare, start_wait_note};

@@ -6,18 +6,26 @@ use std::path::Path;
 use super::journal::{PlanHeader, Runs};
 use super::summary::{Comparison, Row};
 use dryrack_metrics::WAIT_PERCENTS;
-use dryrack_report::{PlanReport, PlanRow};
+use dryrack_report::{PlanGrowth, PlanReport, PlanRow};
 use dryrack_scenario::{Method, Objective, PlanFile};
 use dryrack_units::counted;
 
+/// What the runs of a plan show.
+pub struct PlanPage<'a> {
+    pub answer: &'a str,
+    /// What a reader must know besides the answer.
+    pub note: Option<&'a str>,
+    /// A sentence and a command for each change that could break the answer.
+    pub breaks: &'a [(String, String)],
+    pub growth: Option<&'a PlanGrowth>,
+}
+
 /// The text of `report.html`. `assumed` is what the runs assume because the scenario leaves it open.
-/// `breaks` has a sentence and a command for each change that could break the answer.
 pub fn page(
     (plan, assumed): (&PlanFile, &[String]),
     header: &PlanHeader,
     (comparison, runs): (&Comparison, &Runs),
-    answer: &str,
-    breaks: &[(String, String)],
+    found: &PlanPage<'_>,
 ) -> String {
     let objective = plan.minimize.unwrap_or_else(|| cost_of(comparison));
     let row = |row: &Row| PlanRow {
@@ -37,8 +45,11 @@ pub fn page(
         .map_or(BTreeMap::new(), |run| run.constraints.iter().map(|kept| kept.name.as_str()).enumerate().collect());
     let report = PlanReport {
         title: plan.title.clone(),
-        answer: answer.to_string(),
-        breaks: breaks.to_vec(),
+        answer: found.answer.to_string(),
+        note: found.note.map(str::to_string),
+        breaks: found.breaks.to_vec(),
+        growth: found.growth.cloned(),
+        currency: plan.currency.as_deref().map(str::to_string),
         is_minimized: plan.minimize.is_some(),
         objective: match objective {
             Objective::Gpus => "GPUs",

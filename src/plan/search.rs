@@ -227,6 +227,7 @@ mod tests {
             method: Method::Search,
             runs: None,
             time: None,
+            horizon: None,
         }
     }
 

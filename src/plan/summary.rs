@@ -14,7 +14,7 @@ use dryrack_metrics::{
 };
 use dryrack_report::about;
 use dryrack_scenario::{Objective, PlanFile};
-use dryrack_units::{SimDuration, counted};
+use dryrack_units::{Money, SimDuration, counted};
 
 /// All alternatives that were run.
 pub struct Comparison {
@@ -158,7 +158,12 @@ impl Row {
         match objective {
             Objective::Gpus => counted(self.fleet.gpus as usize, "GPU"),
             Objective::Nodes => counted(self.fleet.nodes as usize, "node"),
-            Objective::PricePerHour => format!("{}{currency} an hour", self.fleet.price().unwrap_or_default()),
+            Objective::PricePerHour => {
+                let hour = self.fleet.price_per_hour_millionths.unwrap_or_default();
+                let month = Money::new(hour.saturating_mul(HOURS_PER_MONTH));
+                let month = if currency.is_empty() { String::new() } else { format!(" ({month}{currency} a month)") };
+                format!("{}{currency} an hour{month}", Money::new(hour))
+            }
             Objective::Cost => format!("a cost of {}", measured(&currency, 2)),
             Objective::CostPerMonth => measured(&format!("{currency} a month"), 2),
             Objective::Energy => measured(" kWh", 1),
@@ -264,7 +269,8 @@ pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&SearchRes
             let fleet = row.amount(objective, plan.currency.as_deref());
             let seeds = counted(row.runs, "seed");
             let sure = how_sure(row);
-            format!("{} is enough: {fleet}. It meets {} with {seeds}{sure}.", row.name, all_of(plan.asked.len()))
+            let meets = format!("It meets {} with {seeds}{sure}.", all_of(plan.asked.len()));
+            format!("{} is enough: {fleet}. {meets}{}", row.name, beside(plan, comparison, objective, row))
         }
         None => none_keeps(plan, comparison),
     };
@@ -280,6 +286,51 @@ pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&SearchRes
         },
     });
     text
+}
+
+/// A twelfth of the 8,760 hours of a year of 365 days.
+const HOURS_PER_MONTH: u64 = 730;
+
+/// The alternatives that cost the same as the best one and meet all constraints too, and the next one that costs more.
+fn beside(plan: &PlanFile, comparison: &Comparison, objective: Objective, best: &Row) -> String {
+    let Some(least) = best.of(objective) else { return String::new() };
+    let keeping = || comparison.rows.iter().filter(|row| row.keeps == Some(true) && row.cell != best.cell);
+    let cost = |row: &&Row| row.of(objective).unwrap_or(f64::INFINITY);
+    let equal: Vec<&str> =
+        keeping().filter(|row| cost(row).total_cmp(&least).is_eq()).map(|row| row.name.as_str()).collect();
+    let mut text = match equal[..] {
+        [] => String::new(),
+        [one] => format!(" {one} costs the same and meets them too."),
+        [first, ..] => {
+            format!(
+                " {} cost the same and meet them too; the first is {first}.",
+                counted(equal.len(), "other alternative")
+            )
+        }
+    };
+    let dearer = keeping().filter(|row| cost(row) > least && cost(row).is_finite());
+    if let Some(next) = dearer.min_by(|one, other| cost(one).total_cmp(&cost(other)).then(one.cell.cmp(&other.cell))) {
+        let more = match least > 0.0 {
+            true => format!(", {:.1}% more", (cost(&next) / least - 1.0) * 100.0),
+            false => String::new(),
+        };
+        let amount = next.amount(objective, plan.currency.as_deref());
+        text.push_str(&format!(" The next one that meets them is {}: {amount}{more}.", next.name));
+    }
+    text
+}
+
+/// What a reader must know if instances are created on demand and only the time until placement is limited. A replica is
+/// placed as soon as its instance is requested, so this time leaves out the start of the instance.
+pub fn start_wait_note(comparison: &Comparison, constraints: &[String]) -> Option<String> {
+    let names = |word: &str| constraints.iter().any(|constraint| constraint.contains(word));
+    let creates = |row: &Row| row.metrics.get("instances_made").is_some_and(|made| made.mean > 0.0);
+    (comparison.rows.iter().any(creates) && names("queue_wait") && !names("start_wait")).then(|| {
+        "Instances are created on demand, and only queue_wait is limited: it ends when a replica is placed on an \
+         instance that was requested, not when the instance is up and the replica starts. Limit start_wait as well, such \
+         as p95(start_wait) <= 30m."
+            .to_string()
+    })
 }
 
 /// The conclusion from the seeds that were run about all possible seeds; empty for a single run.

@@ -28,7 +28,7 @@ pub(super) struct Load {
 
 /// Growth by a part in each period, compounded.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Growth {
+pub(super) struct Growth {
     by: f64,
     period: SimDuration,
 }
@@ -67,6 +67,14 @@ pub(super) fn read(file: &Fields<'_>, until: Option<SimTime>, report: &mut Repor
     load
 }
 
+impl Growth {
+    /// The factor by which a load has grown after a number of months.
+    pub fn after_months(self, months: u32) -> f64 {
+        let month = (365 * DAY / 12) as f64;
+        libm::pow(1.0 + self.by, f64::from(months) * month / self.period.as_secs_f64())
+    }
+}
+
 impl Load {
     pub const PLAIN: Load = Load { factor: 1.0, growth: None };
 
@@ -76,6 +84,10 @@ impl Load {
 
     pub fn factor(&self) -> f64 {
         self.factor
+    }
+
+    pub fn has_growth(&self) -> bool {
+        self.growth.is_some()
     }
 
     /// The load at a time of the run, in proportion to what the file says.

@@ -58,6 +58,8 @@ pub struct Loaded {
     pub assumed: Vec<String>,
     /// The load in proportion to what the jobs and the trace say, at the start of the run.
     pub load: f64,
+    /// Whether the load grows during the run.
+    pub has_growth: bool,
     /// Findings that do not prevent a run.
     pub warnings: Diagnostics,
 }
@@ -317,7 +319,6 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     let shares_of_cpu = live::shares(&file, &world, report);
     world.speed = file.get("speed").and_then(|tree| speeds::read(tree, None, &mut world, report));
     let load = growth::read(&file, head.until, report);
-    // This must precede the jobs of the file, which may pick nodes of the trace.
     let traced = traced(&file, &profile, (folder, head.seed, load, options), &mut world, report);
     let (trace, traced, target) = traced.map(trace_source::Traced::parts).unwrap_or_default();
     let (seed, until, streamed) = (head.seed, head.until, options.streamed);
@@ -379,6 +380,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         shares,
         assumed: world.assumed.into_iter().collect(),
         load: load.factor(),
+        has_growth: load.has_growth(),
         warnings: Diagnostics::default(),
     })
 }
@@ -390,6 +392,7 @@ fn hosts(file: &Fields<'_>, base: &nodes::Base, profile: &Profile, world: &mut W
     slurm::label_nodes(file, profile, world, report);
 }
 
+/// Reads `trace:`. This must precede the jobs of the file, which may pick nodes of the trace.
 fn traced(
     file: &Fields<'_>,
     profile: &Profile,

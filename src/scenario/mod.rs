@@ -39,6 +39,7 @@ mod failures;
 mod faults;
 mod fleets;
 mod growth;
+mod horizon;
 mod include;
 mod instances;
 mod job_template;
@@ -96,6 +97,7 @@ mod tests;
 
 pub use compose::{Cell, Outline};
 pub use expectations::expectation_words;
+pub use horizon::Horizon;
 pub use load::{Loaded, check, load, load_text, outline};
 pub use nodes::NODE_STATES;
 pub use options::{AddedWorkload, ListFile, Options, Outside};

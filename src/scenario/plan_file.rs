@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::horizon::{self, Horizon};
 use super::load::{Loaded, load};
 use super::options::{Options, Varying};
 use super::params::is_name;
@@ -14,9 +15,11 @@ use super::seeds;
 use dryrack_expect::{Expectation, ExpectationKind, MetricCheck, Quantity, SeedShare};
 use dryrack_fleet::{NodeShape, Payment, offer_of};
 use dryrack_units::SimDuration;
+use dryrack_workload::Arrival;
 use dryrack_yaml::{Diagnostics, Entry, Fields, Node, Report, Span, Tree, parse, read_text, text};
 
-const FIELDS: [&str; 8] = ["plan", "scenario", "factors", "seeds", "minimize", "constraints", "method", "budget"];
+const FIELDS: [&str; 9] =
+    ["plan", "scenario", "factors", "seeds", "minimize", "constraints", "method", "budget", "horizon"];
 /// The largest number of alternatives of a plan.
 const MAX_CELLS: usize = 1_000_000;
 /// The largest number of alternatives of a search.
@@ -53,6 +56,8 @@ pub struct PlanFile {
     pub runs: Option<u64>,
     /// The time budget. No process starts another run after it.
     pub time: Option<SimDuration>,
+    /// The months for which the load grows.
+    pub horizon: Option<Horizon>,
 }
 
 /// A quantity that the plan varies.
@@ -196,6 +201,10 @@ pub fn load_plan(
         (Some(plan), false) => (plan, report.finish()),
         _ => return Err(report.finish()),
     };
+    if let Err(faults) = check_growth(&plan, base) {
+        found.merge(faults);
+        return Err(found);
+    }
     let mut wrong = 0;
     for cell in probes(&plan) {
         match plan.load(cell, plan.seeds.first().copied(), base) {
@@ -216,6 +225,34 @@ pub fn load_plan(
         }
     }
     if wrong > 0 { Err(found) } else { Ok((plan, found)) }
+}
+
+/// Checks that the load makes a difference to the jobs of a plan with a horizon, and that the scenario does not grow by
+/// itself. A scenario that cannot be loaded is reported later.
+fn check_growth(plan: &PlanFile, base: &Options) -> Result<(), Diagnostics> {
+    let Some(horizon) = &plan.horizon else { return Ok(()) };
+    let seed = plan.seeds.first().copied();
+    let Ok(now) = plan.load(0, seed, base) else { return Ok(()) };
+    let later = plan.load_changed(0, seed, &[horizon.set(horizon.months, now.load)], base);
+    let is_same = |later: &Loaded| {
+        let (one, other) = (&now.rehearsal.arrivals, &later.rehearsal.arrivals);
+        let is_equal = |(one, other): (&Arrival, &Arrival)| {
+            one.at == other.at && format!("{:?}", one.behavior) == format!("{:?}", other.behavior)
+        };
+        one.len() == other.len() && one.iter().zip(other).all(is_equal)
+    };
+    let mut report = Report::default();
+    let source = report.add_source(&*plan.name, Arc::clone(&plan.text));
+    let place = horizon.place.of(source);
+    if now.has_growth {
+        let message = "the scenario has a `growth` of its own, which would count twice";
+        report.error_with_help(place, message, "remove `growth` from the scenario; the horizon applies it");
+    } else if later.is_ok_and(|later| is_same(&later)) {
+        let message = "the load changes no job of this scenario, so no alternative would ever stop being enough";
+        let help = "use `arrivals` or a trace; jobs with stated times do not grow";
+        report.error_with_help(place, message, help);
+    }
+    if report.has_errors() { Err(report.finish()) } else { Ok(()) }
 }
 
 /// The objective whose value must be known of every node, and its place: that of the plan, or that of a constraint.
@@ -335,6 +372,8 @@ fn read(tree: &Tree, path: &Path, whole: Arc<str>, report: &mut Report) -> Optio
         let message = format!("a search among {cells} alternatives is too large; the limit is {MAX_SEARCHED}");
         report.error_with_help(file.key_span("factors"), message, "remove values, or write several plans");
     }
+    let horizon = file.get("horizon").and_then(|tree| horizon::read(tree, report));
+    checks_of_horizon(&file, method, report);
     let (runs, time) = file.get("budget").map_or((None, None), |tree| budget(tree, report));
     Some(PlanFile {
         title: title?.to_string(),
@@ -351,7 +390,23 @@ fn read(tree: &Tree, path: &Path, whole: Arc<str>, report: &mut Report) -> Optio
         method,
         runs,
         time,
+        horizon,
     })
+}
+
+/// A horizon needs constraints that may break, and the runs of every alternative.
+fn checks_of_horizon(file: &Fields<'_>, method: Method, report: &mut Report) {
+    if !file.has("horizon") {
+        return;
+    }
+    if file.lacks_all(&["constraints"]) {
+        let help = "add the constraints, such as `constraints: [p95(queue_wait) <= 10m]`";
+        report.error_with_help(file.key_span("horizon"), "a horizon needs `constraints`", help);
+    }
+    if method == Method::Search {
+        let message = "a search runs only some alternatives, so a horizon would miss those that last longer";
+        report.error_with_help(file.key_span("horizon"), message, "write `method: sweep`");
+    }
 }
 
 /// The share of the seeds that the constraint states; by default all seeds.

@@ -45,6 +45,7 @@ mod literature;
 mod live;
 mod minimized;
 mod mistakes;
+mod money;
 mod never_runs;
 mod offers;
 mod on_slurm;
@@ -146,6 +147,7 @@ fn main() {
         live::trials,
         minimized::trials,
         mistakes::trials,
+        money::trials,
         never_runs::trials,
         offers::trials,
         on_slurm::trials,

@@ -56,6 +56,11 @@ const NUMBER: usize = 16;
 
 /// A table with a header. Columns of numbers are right-aligned. A table that is too wide gets its own scroll bar.
 pub fn table(caption: &str, header: &[&str], rows: &[Vec<String>]) -> String {
+    marked_table(caption, header, rows, None)
+}
+
+/// A table in which one row is highlighted.
+pub fn marked_table(caption: &str, header: &[&str], rows: &[Vec<String>], marked: Option<usize>) -> String {
     let is_number = |column: usize| {
         let number = |cell: &String| {
             cell.is_empty()
@@ -74,10 +79,11 @@ pub fn table(caption: &str, header: &[&str], rows: &[Vec<String>]) -> String {
          <thead><tr>{head}</tr></thead>\n<tbody>\n",
         escape(caption)
     );
-    for row in rows {
+    for (at, row) in rows.iter().enumerate() {
         let cells: String =
             row.iter().zip(&classes).map(|(cell, class)| format!("<td{class}>{}</td>", escape(cell))).collect();
-        text.push_str(&format!("<tr>{cells}</tr>\n"));
+        let class = if marked == Some(at) { " class=\"best\"" } else { "" };
+        text.push_str(&format!("<tr{class}>{cells}</tr>\n"));
     }
     text.push_str("</tbody></table></div>\n");
     text

@@ -15,5 +15,5 @@ mod plan;
 mod run;
 
 pub use helps::HelpsReport;
-pub use plan::{PlanReport, PlanRow};
+pub use plan::{PlanGrowth, PlanReport, PlanRow};
 pub use run::{Files, RunReport};

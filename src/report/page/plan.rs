@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::super::timeline::about;
 use super::axes::{of_numbers, of_parts, of_waits};
 use super::chart::{Chart, Kind, Line};
-use super::html::{escape, facts, list, page, section, table};
+use super::html::{escape, facts, list, marked_table, page, section, table};
 use crate::plot::wait_place;
 use dryrack_metrics::WAIT_PERCENTS;
 use dryrack_units::{SimDuration, counted};
@@ -17,6 +17,11 @@ pub struct PlanReport {
     pub answer: String,
     /// How the answer would break: a sentence for each change, and the command that repeats it.
     pub breaks: Vec<(String, String)>,
+    /// What a reader must know besides the answer.
+    pub note: Option<String>,
+    pub growth: Option<PlanGrowth>,
+    /// The name of the currency of all prices, if it is stated.
+    pub currency: Option<String>,
     /// Whether the plan minimizes the cost.
     pub is_minimized: bool,
     /// The name of the cost: `GPUs`, `nodes` or `price per hour`.
@@ -31,6 +36,15 @@ pub struct PlanReport {
     pub provenance: Vec<(&'static str, String)>,
     /// The plan's own text.
     pub source: String,
+}
+
+/// How long each alternative is enough while the load grows.
+#[derive(Clone, Debug)]
+pub struct PlanGrowth {
+    /// The answer and what it assumes.
+    pub sentences: Vec<String>,
+    /// For each alternative: its name, its cost, the month in which it is no longer enough, and what fails then.
+    pub rows: Vec<Vec<String>>,
 }
 
 /// A mean, and the ends of its interval.
@@ -58,26 +72,30 @@ pub struct PlanRow {
 const CURVES: usize = 5;
 const ROWS: usize = 200;
 const WAIT: &str = "queue_wait_p95_seconds";
+const LONGEST: &str = "queue_wait_max_seconds";
 const PLACED: &str = "placed";
 
 /// Texts about the frontier and the plot, if the burden is the wait.
 const WAITING: [&str; 3] = [
     "the frontier: no alternative both costs less and has shorter waits",
     "Cost and waiting time",
-    "the waiting time that 95% of its replicas did not exceed",
+    "the waiting time that 95% of its placed replicas did not exceed",
 ];
 const TURNED_AWAY: [&str; 3] = [
-    "the frontier: no alternative both costs less and turns away fewer replicas",
+    "the frontier: no alternative both costs less and leaves fewer replicas without a place",
     "Cost and replicas that were never placed",
-    "the share of its replicas that were never placed (no replica waited)",
+    "the share of its replicas that were never placed, because they were refused or still waited at the end (those that \
+     were placed did not wait)",
 ];
 
 impl PlanReport {
     pub fn html(&self) -> String {
         let plots: String = [self.frontier_plot(), self.waits_plot()].iter().flatten().map(Chart::figure).collect();
         let body = [
+            self.note.as_ref().map_or(String::new(), |note| format!("<p class=\"fail\">{}</p>\n", escape(note))),
             section("Question", &self.asked()),
             self.breaking(),
+            self.growing(),
             section(
                 if self.nobody_waits() {
                     "Cost against replicas that were turned away"
@@ -96,7 +114,12 @@ impl PlanReport {
 
     fn asked(&self) -> String {
         let mut text = match self.is_minimized {
-            true => format!("<p>Minimize: {}.</p>\n", escape(self.objective)),
+            true => {
+                let currency = self.currency.as_ref().map_or(String::new(), |name| format!(" in {name}"));
+                let is_money = self.objective.contains("price") || self.objective.contains("cost");
+                let currency = if is_money { currency } else { String::new() };
+                format!("<p>Minimize: {}{}.</p>\n", escape(self.objective), escape(&currency))
+            }
             false => "<p>Compare the alternatives.</p>\n".to_string(),
         };
         if !self.constraints.is_empty() {
@@ -115,6 +138,37 @@ impl PlanReport {
             format!("<p>{}</p>\n<pre>{}</pre>\n", escape(sentence), escape(command))
         };
         section("How it would break", &self.breaks.iter().map(one).collect::<String>())
+    }
+
+    /// How long the alternatives are enough; empty without a horizon.
+    fn growing(&self) -> String {
+        let Some(growth) = &self.growth else { return String::new() };
+        let sentences: String = growth.sentences.iter().map(|line| format!("<p>{}</p>\n", escape(line))).collect();
+        let header = ["alternative", "cost", "no longer enough in", "what fails then"];
+        section("When it stops being enough", &(sentences + &table("Alternatives by cost", &header, &growth.rows)))
+    }
+
+    /// The metric of waiting that the page compares: the longest wait if a constraint limits it and none limits the 95th
+    /// percentile, otherwise the 95th percentile.
+    fn wait_metric(&self) -> &'static str {
+        let names = |words: &[&str]| self.constraints.iter().any(|one| words.iter().any(|word| one.contains(word)));
+        match names(&["max(queue_wait", "queue_wait_max"]) && !names(&["p95(queue_wait", "queue_wait_p95"]) {
+            true => LONGEST,
+            false => WAIT,
+        }
+    }
+
+    /// The bound in seconds of a constraint on the waiting time that the page compares.
+    fn bound(&self) -> Option<f64> {
+        let names: [&str; 2] = match self.wait_metric() == LONGEST {
+            true => ["max(queue_wait) <", "queue_wait_max <"],
+            false => ["p95(queue_wait) <", "queue_wait_p95 <"],
+        };
+        self.constraints.iter().find_map(|one| {
+            let rest = names.iter().find_map(|name| one.strip_prefix(name))?;
+            let bound: SimDuration = rest.trim_start_matches('=').trim().parse().ok()?;
+            Some(bound.as_secs_f64())
+        })
     }
 
     fn made(&self) -> String {
@@ -139,7 +193,7 @@ impl PlanReport {
     }
 
     fn wait(&self, row: usize) -> Option<Figure> {
-        self.rows[row].metrics.get(WAIT).copied()
+        self.rows[row].metrics.get(self.wait_metric()).copied()
     }
 
     /// Whether no replica waits but some are never placed. Alternatives then differ in the number of refused replicas.
@@ -165,11 +219,14 @@ impl PlanReport {
         let known: Vec<usize> = (0..self.rows.len()).filter(|row| self.burden(*row).is_some()).collect();
         let high = |row: &usize| self.burden(*row).map_or(0.0, |(mean, ends)| ends.map_or(mean, |(_, high)| high));
         let longest = known.iter().map(high).max_by(f64::total_cmp)?;
+        let bound = self.bound().filter(|_| !self.nobody_waits());
+        let longest = longest.max(bound.unwrap_or(0.0));
         let dearest = self.rows.iter().map(|row| row.cost).max_by(f64::total_cmp)?;
         let (x, top) = of_numbers(self.objective, dearest);
         let nobody_waits = self.nobody_waits();
         let (y, end) = match nobody_waits {
             true => of_numbers("% never placed", longest),
+            false if self.wait_metric() == LONGEST => of_waits("longest wait", longest),
             false => of_waits("waiting time of 95%", longest),
         };
         let height = |burden: f64| if nobody_waits { burden.max(0.0) } else { wait_place(burden.max(0.0)) };
@@ -184,6 +241,9 @@ impl PlanReport {
             .collect();
         let frontier: Vec<(f64, f64)> =
             self.frontier().iter().map(|row| at(*row, self.burden(*row).expect("known").0)).collect();
+        let answer: Vec<(f64, f64)> =
+            self.best.iter().filter_map(|best| Some(at(*best, self.burden(*best)?.0))).collect();
+        let limit = bound.map_or(Vec::new(), |bound| vec![(0.0, height(bound) / end), (1.0, height(bound) / end)]);
         let line = |name: &str, points, kind, look| Line { name: name.to_string(), points, kind, look };
         let best_of = if nobody_waits { TURNED_AWAY } else { WAITING };
         let lines = vec![
@@ -192,6 +252,8 @@ impl PlanReport {
             line("meets all constraints", group(Some(true)), Kind::Dots, 0),
             line("does not", group(Some(false)), Kind::Crosses, 1),
             line("unknown", group(None), Kind::Dots, 5),
+            line("the answer", answer, Kind::Dots, 3),
+            line("the limit of the constraint", limit, Kind::Line, 5),
         ];
         let best = match self.best {
             Some(best) => format!("The answer: {}, {}.", self.rows[best].name, amount(self.rows[best].cost)),
@@ -202,7 +264,11 @@ impl PlanReport {
             description: format!(
                 "The {} that were run: the cost and {}, as means over the seeds. {best}",
                 counted(self.rows.len(), "alternative"),
-                best_of[2]
+                if self.wait_metric() == LONGEST && !nobody_waits {
+                    "the longest wait of its placed replicas"
+                } else {
+                    best_of[2]
+                }
             ),
             x,
             y,
@@ -286,7 +352,17 @@ impl PlanReport {
             "cost of the run",
             "energy in kWh",
         ]);
-        let mut rows: Vec<Vec<String>> = (self.rows.iter().take(ROWS))
+        let mut order: Vec<usize> = (0..self.rows.len()).collect();
+        order.sort_by(|one, other| self.rows[*one].cost.total_cmp(&self.rows[*other].cost).then(one.cmp(other)));
+        // The answer is shown in any case.
+        if let Some(at) = self.best.and_then(|best| order.iter().position(|row| *row == best)).filter(|at| *at >= ROWS)
+        {
+            let best = order.remove(at);
+            order.insert(ROWS - 1, best);
+        }
+        order.truncate(ROWS);
+        let marked = self.best.and_then(|best| order.iter().position(|row| *row == best));
+        let mut rows: Vec<Vec<String>> = (order.iter().map(|row| &self.rows[*row]))
             .map(|row| {
                 let mut cells = row.values.clone();
                 let keeps = match (row.keeps, &row.broken) {
@@ -327,7 +403,7 @@ impl PlanReport {
         };
         let note = "<p class=\"note\">Means over the seeds, ± half the width of the 95% interval (Student's t), or its ends, \
                     where there is one; alternatives.csv has every metric.</p>\n";
-        table("Alternatives that were run", &header, &rows) + note + &rest
+        marked_table("Alternatives that were run, the cheapest first", &header, &rows, marked) + note + &rest
     }
 }
 
@@ -375,6 +451,9 @@ mod tests {
             title: "Which?".into(),
             answer: "This.".into(),
             breaks: Vec::new(),
+            note: None,
+            growth: None,
+            currency: None,
             is_minimized: true,
             objective: "GPUs",
             factors: vec!["workers".into()],

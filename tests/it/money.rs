@@ -1,0 +1,174 @@
+//! Money and growth: monthly budgets, how nodes are paid for, and how long a fleet stays enough.
+
+use crate::cli::{empty, stderr, stdout};
+
+trials! {
+    Nothing: [
+        a_budget_of_a_month_is_a_constraint,
+        a_wrong_price_is_told_where,
+        a_fleet_is_enough_until_its_load_exceeds_it,
+        a_horizon_needs_jobs_that_grow,
+    ]
+}
+
+fn written(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let dir = empty();
+    for (name, text) in files {
+        std::fs::write(dir.path().join(name), text).expect("a folder of our own");
+    }
+    dir
+}
+
+/// Two jobs of an hour. Bought nodes cost 17,520 / 8,760 = 2.00 an hour, 1,460.00 in a month of 730 hours; nodes that
+/// are committed to cost 1,095.00. At 3,000 a month, two of the former can be paid for, or one of each.
+const PAID: &str = "\
+scenario: Two jobs for an hour
+currency: EUR
+params: {own: 1, year: 0}
+machines: {one: {cpus: 1, gpus: 1, gpu: l4, ram: 8GiB}}
+nodes:
+  - {name: own, machine: one, count: \"${own}\", purchase: {price: 17520, over: 1y}}
+  - {name: year, machine: one, count: \"${year}\", commitment: {term: 1y, price_per_hour: 1.50}}
+jobs: [{name: train, count: 2, gpus: 1, duration: 1h}]
+";
+
+fn a_budget_of_a_month_is_a_constraint() {
+    let plan = "\
+plan: What can be paid for?
+scenario: base.yaml
+factors: {own: 1..3, year: 0..1}
+minimize: cost_per_month
+constraints: [cost_per_month <= 3000, jobs_completed == 2, max(queue_wait) <= 0s]
+";
+    let dir = written(&[("base.yaml", PAID), ("plan.yaml", plan)]);
+    let said = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
+    assert!(said.contains("own=1, year=1 is enough: 2555.00 EUR a month."), "{said}");
+    assert!(said.contains("The next one that meets them is own=2, year=0: 2920.00 EUR a month, 14.3% more."), "{said}");
+    let rows = std::fs::read_to_string(dir.path().join("out/alternatives.csv")).expect("it was written");
+    let keeps: Vec<bool> = rows.lines().skip(1).map(|row| row.contains(",true,")).collect();
+    assert_eq!(keeps, [false, true, true, false, false, false], "{rows}");
+    let run = stdout(dir.path(), &["run", "base.yaml", "--set", "params.year=1"], 0);
+    assert!(run.contains("cost       3.50 EUR, 2555.00 EUR a month\n"), "{run}");
+    // A node without a price would seem to be free.
+    let free = PAID.replace(", commitment: {term: 1y, price_per_hour: 1.50}", "");
+    std::fs::write(dir.path().join("base.yaml"), free).expect("a folder of our own");
+    std::fs::write(dir.path().join("plan.yaml"), plan.replace("minimize: cost_per_month\n", "")).expect("our own");
+    let said = stderr(dir.path(), &["plan", "plan.yaml"], 2);
+    assert!(
+        said.contains("error: the node `year-0` has no price, so its cost would count as 0\n --> plan.yaml:4:14\n"),
+        "{said}"
+    );
+}
+
+fn a_wrong_price_is_told_where() {
+    for (was, is, wanted) in [
+        (
+            "price: 17520, over: 1y}",
+            "price: 17520, over: 1y}, price_per_hour: 2",
+            "error: `price_per_hour` and `purchase` are two prices of one node\n",
+        ),
+        ("price: 17520, over: 1y", "price: 17520, over: 0y", "error: `0y` is not a length of time\n"),
+        (
+            "price: 17520, over: 1y",
+            "price: 17520, resale: 20000, over: 1y",
+            "error: the resale value 20000.00 is more than the price 17520.00\n",
+        ),
+        ("term: 1y, price_per_hour: 1.50", "term: 1y", "error: the price of this commitment is missing\n"),
+        ("currency: EUR", "currency: 7", "error: `7` is not the name of a currency\n"),
+        (
+            "currency: EUR",
+            "electricity: {pue: 1.2}",
+            "error: neither the price nor the emissions of electricity are stated\n",
+        ),
+        ("currency: EUR", "electricity: {carbon: 380, pue: 0.9}", "error: `0.9` is not a power usage effectiveness\n"),
+        ("currency: EUR", "electricity: {carbon: {file: no.csv}}", "error: cannot read `no.csv`: no such file\n"),
+    ] {
+        assert!(PAID.contains(was), "{was}");
+        let dir = written(&[("base.yaml", &PAID.replacen(was, is, 1))]);
+        let said = stderr(dir.path(), &["run", "base.yaml"], 2);
+        assert!(said.contains(wanted), "{wanted:?} in\n{said}");
+    }
+    let cloud = "\
+scenario: A commitment to an instance that is created on demand
+profile: first-fit
+fleets:
+  cloud: {nodes: 0..1, offers: [{name: a, machine: a100-80g-x8, commitment: {term: 1y, price_per_hour: 9}}]}
+jobs: [{name: train, gpus: 1, duration: 1h}]
+";
+    let dir = written(&[("base.yaml", cloud)]);
+    let said = stderr(dir.path(), &["run", "base.yaml"], 2);
+    assert!(said.contains("error: an instance that is created on demand is paid for by the hour\n"), "{said}");
+}
+
+/// A job of an hour every half hour keeps two GPUs busy. At 20 % more each month, 2, 2.4, 2.88, 3.456 and 4.147 GPUs are
+/// needed in the months 0 to 4. So two GPUs are no longer enough in month 1, three in month 3, and four in month 4. Of a
+/// day, at least an hour is then left over in each case: 2.4, 3.6 and 0.9 hours of work for each GPU.
+const GROWING: &str = "\
+scenario: A job every half hour
+params: {workers: 2}
+until: 1d
+nodes: [{name: w, cpus: 1, ram: 8GiB, gpus: 1, gpu: l4, count: \"${workers}\"}]
+jobs: [{name: train, gpus: 1, duration: 1h, arrivals: {every: 30m}}]
+";
+const HORIZON: &str = "\
+plan: When is it no longer enough?
+scenario: base.yaml
+factors: {workers: [4, 2, 3]}
+minimize: gpus
+constraints: [max(queue_wait) <= 30m]
+horizon: {months: 6, growth: 20%/month, from: 2026-11}
+";
+
+fn a_fleet_is_enough_until_its_load_exceeds_it() {
+    let dir = written(&[("base.yaml", GROWING), ("plan.yaml", HORIZON)]);
+    let said = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
+    let plan: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(dir.path().join("out/plan.json")).expect("it was written"))
+            .expect("JSON");
+    let found: Vec<(&str, u64)> = (plan["horizon"]["alternatives"].as_array().expect("a list").iter())
+        .map(|row| (row["alternative"].as_str().expect("a name"), row["breaks_in_month"].as_u64().expect("it breaks")))
+        .collect();
+    assert_eq!(found, [("workers=4", 4), ("workers=2", 1), ("workers=3", 3)], "{said}");
+    for wanted in [
+        "workers=2 (2 GPUs) is enough until month 0 (2026-11). In month 1 (2026-12), max(queue_wait) <= 30m fails: ",
+        "From month 1 (2026-12), the cheapest that is enough is workers=3 (3 GPUs) until month 2 (2027-01). ",
+        "From month 3 (2027-02), the cheapest that is enough is workers=4 (4 GPUs) until month 3 (2027-02). ",
+        "In month 4 (2027-03), no alternative of this plan is known to be enough.",
+        "the load grows by 20%/month, compounded; it is 298.6% of today's in month 6 (2027-05)",
+    ] {
+        assert!(said.contains(wanted), "{wanted:?} in\n{said}");
+    }
+    let page = std::fs::read_to_string(dir.path().join("out/report.html")).expect("it was written");
+    assert!(page.contains("<h2>When it stops being enough</h2>"), "a section of the page");
+}
+
+fn a_horizon_needs_jobs_that_grow() {
+    for (scenario, plan, wanted) in [
+        (
+            GROWING.replace("arrivals: {every: 30m}", "at: 0s"),
+            HORIZON.to_string(),
+            "error: the load changes no job of this scenario",
+        ),
+        (
+            GROWING.replace("until: 1d", "until: 1d\ngrowth: 1%/month"),
+            HORIZON.to_string(),
+            "error: the scenario has a `growth` of its own",
+        ),
+        (
+            GROWING.to_string(),
+            HORIZON.replace("minimize", "method: search\nminimize"),
+            "error: a search runs only some",
+        ),
+        (
+            GROWING.to_string(),
+            HORIZON.replace("constraints: [max(queue_wait) <= 30m]\n", ""),
+            "error: a horizon needs `constraints`",
+        ),
+        (GROWING.to_string(), HORIZON.replace("months: 6", "months: 0"), "error: a horizon of 0 months"),
+        (GROWING.to_string(), HORIZON.replace("2026-11", "2026-13"), "error: `2026-13` is not a month"),
+    ] {
+        let dir = written(&[("base.yaml", &scenario), ("plan.yaml", &plan)]);
+        let said = stderr(dir.path(), &["plan", "plan.yaml"], 2);
+        assert!(said.contains(wanted), "{wanted:?} in\n{said}");
+    }
+}
