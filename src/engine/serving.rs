@@ -14,9 +14,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use super::due::Due;
 use super::queue::EventQueue;
 use super::serving_replica::{Ended, Replica};
-use super::world::Due;
 use dryrack_event::{Input, ServiceReport, UsageFact};
 use dryrack_ids::{AttemptId, JobId};
 use dryrack_units::{SimDuration, SimTime};
@@ -51,6 +51,10 @@ struct Service {
     warm_up: SimTime,
     /// The next request to arrive.
     next: u32,
+    /// When each request arrived.
+    arrivals: Vec<SimTime>,
+    /// In a closed loop: when each client that waits for nothing was free.
+    free_clients: VecDeque<SimTime>,
     /// When each request that has arrived had its first token.
     first_tokens: Vec<Option<SimTime>>,
     /// Requests for which there is no replica, in order of arrival.
@@ -78,6 +82,8 @@ impl Services {
             origin: arrival.at,
             warm_up: limits.warm_up.unwrap_or(SimTime::ZERO),
             next: 0,
+            arrivals: Vec::new(),
+            free_clients: (0..serving.clients.unwrap_or(0)).map(|_| arrival.at).collect(),
             first_tokens: Vec::new(),
             waiting: VecDeque::new(),
             replicas: BTreeMap::new(),
@@ -165,7 +171,7 @@ pub(super) struct Limits {
 impl Service {
     /// Schedules the next report, if something will happen before it.
     fn schedule(&mut self, queue: &mut EventQueue<Due>, job: JobId, now: SimTime, limits: Limits) {
-        let is_active = (self.next as usize) < self.serving.requests.len() || !self.ends.is_empty();
+        let is_active = self.next_arrival().is_some() || !self.ends.is_empty();
         let is_due = is_active || !self.report.is_empty() || self.replicas_told != self.by_load.len() as u32;
         if self.is_report_due || !is_due || limits.until.is_some_and(|until| now >= until) {
             return;
@@ -182,27 +188,31 @@ impl Service {
     /// When a request arrives or a step ends next.
     fn next_time(&self) -> Option<SimTime> {
         let step = self.ends.first().map(|(at, _)| *at);
-        let arrival = self.arrival_of(self.next);
-        super::world::earlier(step, arrival)
+        step.into_iter().chain(self.next_arrival()).min()
     }
 
-    fn arrival_of(&self, request: u32) -> Option<SimTime> {
-        self.serving.requests.get(request as usize).map(|request| self.origin.saturating_add(request.at))
+    /// When the next request arrives. `None` if there is none, or if all clients of a closed loop wait.
+    fn next_arrival(&self) -> Option<SimTime> {
+        let next = self.serving.requests.get(self.next as usize)?;
+        match self.serving.clients {
+            None => Some(self.origin.saturating_add(next.at)),
+            Some(_) => self.free_clients.front().copied(),
+        }
     }
 
     /// Lets everything up to this time happen. At equal times, steps end before requests arrive, and replicas with lower
     /// numbers go first.
     fn advance(&mut self, to: SimTime) {
         loop {
-            let arrival = self.arrival_of(self.next).filter(|at| *at <= to);
+            let arrival = self.next_arrival().filter(|at| *at <= to);
             let step = self.ends.first().copied().filter(|(at, _)| *at <= to);
             match (step, arrival) {
                 (Some((at, attempt)), arrival) if arrival.is_none_or(|arrival| at <= arrival) => {
                     self.end_step(at, attempt);
                 }
                 (_, Some(at)) => {
-                    while self.arrival_of(self.next) == Some(at) {
-                        self.arrive();
+                    while self.next_arrival() == Some(at) {
+                        self.arrive(at);
                     }
                     self.wake(at);
                 }
@@ -212,12 +222,14 @@ impl Service {
     }
 
     fn is_counted(&self, request: u32) -> bool {
-        self.arrival_of(request).is_some_and(|at| at >= self.warm_up)
+        self.arrivals[request as usize] >= self.warm_up
     }
 
-    fn arrive(&mut self) {
+    fn arrive(&mut self, now: SimTime) {
         let request = self.next;
         self.next += 1;
+        self.arrivals.push(now);
+        self.free_clients.pop_front();
         self.first_tokens.push(None);
         let is_counted = self.is_counted(request);
         let is_too_large = self.serving.requests[request as usize].tokens() > self.serving.limits.kv_cache;
@@ -225,6 +237,7 @@ impl Service {
         self.report.arrived += count;
         if is_too_large {
             self.report.too_large += count;
+            self.free_clients.extend(self.serving.clients.map(|_| now));
             return;
         }
         self.without_token += count;
@@ -290,7 +303,7 @@ impl Service {
                 self.first_tokens[request as usize] = Some(now);
                 if self.is_counted(request) {
                     self.without_token -= 1;
-                    self.report.ttft.add(now.since(self.arrival_of(request).expect("it arrived")));
+                    self.report.ttft.add(now.since(self.arrivals[request as usize]));
                 }
             }
         }
@@ -298,11 +311,12 @@ impl Service {
     }
 
     fn end_request(&mut self, now: SimTime, request: u32) {
+        self.free_clients.extend(self.serving.clients.map(|_| now));
         if !self.is_counted(request) {
             return;
         }
         let size = self.serving.requests[request as usize];
-        let arrived = self.arrival_of(request).expect("it arrived");
+        let arrived = self.arrivals[request as usize];
         let first = self.first_tokens[request as usize].expect("it has a token");
         self.report.latency.add(now.since(arrived));
         if size.output > 1 {

@@ -12,7 +12,7 @@ pub(super) fn all_services(accounts: &RunAccount) -> Option<ServiceAccount> {
 }
 
 /// A percentile in words. Requests that were never served make it infinite.
-pub(super) fn percentile(all: &ServiceAccount, series: RequestSeries, permille: u16) -> String {
+fn percentile(all: &ServiceAccount, series: RequestSeries, permille: u16) -> String {
     match all.of(Function::Quantile(permille), series) {
         OverRequests::None => "none".to_string(),
         OverRequests::Finite(time) => shown(time),
@@ -48,9 +48,19 @@ pub(super) fn unserved(all: &ServiceAccount) -> Option<String> {
     }
     let begun = count.saturating_sub(total.waiting + total.too_large);
     if begun > 0 {
-        why.push(format!("{} were being answered at the end", thousands(begun)));
+        let were = if begun == 1 { "was" } else { "were" };
+        why.push(format!("{} {were} being answered at the end", thousands(begun)));
     }
     Some(format!("{} of {} requests were not served: {}", thousands(count), thousands(total.arrived), why.join(", ")))
+}
+
+/// Sentences that begin the answer of a run with services. Empty without requests.
+pub(super) fn answer(accounts: &RunAccount) -> String {
+    let Some(all) = all_services(accounts).filter(|all| all.total.arrived > 0) else { return String::new() };
+    let served = unserved(&all).unwrap_or_else(|| format!("All {} requests were served", thousands(all.total.arrived)));
+    let at = |series| percentile(&all, series, 990);
+    let (ttft, tpot) = (at(RequestSeries::Ttft), at(RequestSeries::Tpot));
+    format!("{served}. The 99th percentile of the time to first token is {ttft}, and of the time per token {tpot}. ")
 }
 
 /// Lines such as `requests   36,000 arrived, all served` and `TTFT       half 180ms or less, 99% 1.2s or less`.
@@ -59,8 +69,11 @@ pub(super) fn lines(accounts: &RunAccount, metrics: &Metrics) -> String {
     if all.total.arrived == 0 {
         return "requests   none arrived\n".to_string();
     }
-    let served = unserved(&all).unwrap_or_else(|| format!("{} arrived, all served", thousands(all.total.arrived)));
-    let mut text = format!("requests   {served}\n");
+    let served = match all.unserved() {
+        0 => "all served".to_string(),
+        count => format!("{} not served", thousands(count)),
+    };
+    let mut text = format!("requests   {} arrived, {served}\n", thousands(all.total.arrived));
     if all.total.without_replica > 0 {
         let count = thousands(all.total.without_replica);
         text.push_str(&format!("           {count} arrived while no replica could take them\n"));
@@ -87,7 +100,7 @@ pub(super) fn lines(accounts: &RunAccount, metrics: &Metrics) -> String {
 }
 
 /// A number with commas: 12,345.
-pub(super) fn thousands(number: u64) -> String {
+fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (place, digit) in digits.chars().enumerate() {

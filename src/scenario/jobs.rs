@@ -17,7 +17,7 @@ use super::pods::{self, Pods};
 use super::policies;
 use super::requirements;
 use super::services;
-use super::serving::with_serving;
+use super::serving::with_requests;
 use super::slurm;
 use super::speeds;
 use super::terms;
@@ -223,9 +223,7 @@ fn entry(
     if let Some(grace) = behavior.launch.as_ref().and_then(|launch| launch.grace) {
         behavior.stop = behavior.stop.min(grace);
     }
-    let scales_by_rate = spec.scaling.is_some() && !fields.has("serving");
-    behavior.requests = services::requests(&fields, scales_by_rate, report).map(Arc::new);
-    with_serving(&mut behavior, &fields, &spec, setting, report);
+    with_requests(&mut behavior, &fields, &spec, (&mut *world, setting), report);
     warn_of_policies(&fields, &spec, &behavior, setting.profile, report);
     let cancel_at = fields.value::<SimTime>("cancel_at", report);
     let name = name_tree.and_then(|tree| Some((tree, name(tree, report)?)));

@@ -79,6 +79,7 @@ mod schema_usage;
 mod seeds;
 mod services;
 mod serving;
+mod serving_table;
 mod set;
 mod slurm;
 mod speeds;

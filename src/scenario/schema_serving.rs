@@ -1,8 +1,9 @@
 //! The schema of services for language models.
 
 use super::schema_shape::{Kind, Shape};
-use super::schema_table::{NUMBER, REQUESTS, TIME};
+use super::schema_table::{NUMBER, PERCENT, REQUESTS, TIME};
 
+const TABLE: Kind = Kind::Either(&[Kind::Text, Kind::Map("step_table")]);
 const TOKENS: Kind = Kind::Either(&[Kind::Whole, Kind::Map("tokens")]);
 
 /// Kinds of maps in addition to those of the main table.
@@ -10,16 +11,9 @@ pub(super) const SHAPES: &[Shape] = &[
     Shape {
         name: "serving",
         called: &["a serving"],
-        required: &[
-            "prefill",
-            "step",
-            "batching",
-            "kv_cache_tokens",
-            "max_sequences",
-            "max_batched_tokens",
-            "requests",
-        ],
+        required: &["kv_cache_tokens", "max_sequences", "max_batched_tokens", "requests"],
         fields: &[
+            ("table", TABLE, "Measured durations of steps; excludes `prefill` and `step`"),
             ("prefill", Kind::Amount("12000 tokens/s"), "Prompt tokens that a replica processes per second"),
             ("step", Kind::Map("serving_step"), "Duration of a step of a replica"),
             (
@@ -35,6 +29,17 @@ pub(super) const SHAPES: &[Shape] = &[
         ],
     },
     Shape {
+        name: "step_table",
+        called: &["a table of steps"],
+        required: &["file"],
+        fields: &[
+            ("file", Kind::Text, "Path of the CSV file, relative to the folder of this file"),
+            ("gpu", Kind::Text, "Value of the column gpu of the rows to use"),
+            ("tp", Kind::Text, "Value of the column tp of the rows to use"),
+            ("model", Kind::Text, "Value of the column model of the rows to use"),
+        ],
+    },
+    Shape {
         name: "serving_step",
         called: &["a step"],
         required: &["base", "per_sequence"],
@@ -47,8 +52,15 @@ pub(super) const SHAPES: &[Shape] = &[
     Shape {
         name: "service_requests",
         called: &["the requests of a service"],
-        required: &["input_tokens", "output_tokens"],
+        required: &[],
         fields: &[
+            ("trace", Kind::Text, "Trace of requests: a file beside this one, or below traces/ in DRYRACK_DATA"),
+            ("gaps", PERCENT, "Gaps of the trace in proportion to those recorded"),
+            (
+                "concurrency",
+                Kind::Whole,
+                "Clients of a closed loop, each of which sends when its last request has ended",
+            ),
             ("rps", REQUESTS, "Requests per second, or a curve of it; arrivals are Poisson"),
             ("arrivals", Kind::Map("arrivals"), "When requests arrive, as for jobs; excludes `rps`"),
             ("for", TIME, "Time from the submission of the service in which requests arrive; default: until the end"),

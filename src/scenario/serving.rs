@@ -6,14 +6,21 @@ use std::sync::Arc;
 use super::arrivals::{ArrivalPattern, arrivals};
 use super::jobs::ReadContext;
 use super::lengths::{decimal, positive};
+use super::services;
+use super::serving_table::{self, Table};
+use super::speeds::accepted;
+use super::world::World;
 use dryrack_rng::{self as rng, Stream};
-use dryrack_units::{RequestRate, SimDuration, SimTime};
+use dryrack_trace::read_requests;
+use dryrack_units::{Permille, RequestRate, SimDuration, SimTime};
 use dryrack_workload::{
-    Arrivals, Batch, Batching, JobBehavior, JobSpec, ServiceRequest, Serving, ServingLimits, StatedSteps, StepModel,
+    Arrivals, Batch, Batching, GpuTake, JobBehavior, JobSpec, ServiceRequest, Serving, ServingLimits, StatedSteps,
+    StepModel,
 };
-use dryrack_yaml::{Entry, Fields, Node, Report, Tree, value};
+use dryrack_yaml::{Entry, Fields, Node, Report, Tree, text, value};
 
-const FIELDS: [&str; 8] = [
+const FIELDS: [&str; 9] = [
+    "table",
     "prefill",
     "step",
     "batching",
@@ -24,7 +31,8 @@ const FIELDS: [&str; 8] = [
     "report_every",
 ];
 const STEP_FIELDS: [&str; 3] = ["base", "per_sequence", "per_1k_context"];
-const REQUEST_FIELDS: [&str; 6] = ["arrivals", "rps", "for", "count", "input_tokens", "output_tokens"];
+const REQUEST_FIELDS: [&str; 9] =
+    ["trace", "gaps", "concurrency", "arrivals", "rps", "for", "count", "input_tokens", "output_tokens"];
 const BATCHINGS: [(&str, Batching); 2] = [("prefill_first", Batching::PrefillFirst), ("chunked", Batching::Chunked)];
 const SHAPES: [&str; 3] = ["lognormal", "exponential", "uniform"];
 
@@ -38,14 +46,28 @@ const REPORT_EVERY: SimDuration = SimDuration::from_secs(60);
 pub(super) fn serving(
     fields: &Fields<'_>,
     (spec, behavior): (&JobSpec, &JobBehavior),
-    setting: &ReadContext<'_>,
+    (world, setting): (&mut World, &ReadContext<'_>),
     report: &mut Report,
 ) -> Option<Serving> {
     let tree = fields.get("serving")?;
     check_job(fields, (spec, behavior), report);
     let own = Fields::read(tree, "a serving", &FIELDS, report)?;
-    let steps = stated(&own, report);
+    let table = own.get("table").and_then(|tree| serving_table::table(tree, setting.places, report));
+    own.exclusive(&["table", "prefill"], "both state the duration of steps", report);
+    own.exclusive(&["table", "step"], "both state the duration of steps", report);
+    let steps = match (&table, own.has("table")) {
+        (Some(table), _) => Some(serving_table::steps(table)),
+        (None, true) => None,
+        (None, false) => stated(&own, report),
+    };
+    check_gpus(fields, spec, table.as_ref(), world, report);
     let batching = match own.get("batching") {
+        None if own.has("table") => Some(Batching::PrefillFirst),
+        Some(tree) if own.has("table") && tree.scalar() == Some("chunked") => {
+            let help = "write `batching: prefill_first`, or state `prefill` and `step` in place of the table";
+            report.error_with_help(tree.span, serving_table::NOT_CHUNKED, help);
+            None
+        }
         Some(_) => own.word("batching", "a kind of batching", &BATCHINGS, report),
         None => {
             let help = "write `batching: chunked` if prompts share steps with answers (vLLM since its engine V1, SGLang \
@@ -61,9 +83,17 @@ pub(super) fn serving(
     let example = "{rps: 20, for: 1h, input_tokens: 1000, output_tokens: 200}";
     let requests =
         own.require("requests", example, report).and_then(|tree| requests(tree, (name, at), setting, report));
-    let (requests, limits) = (requests?, limits?);
+    let (Received { requests, clients }, limits) = (requests?, limits?);
+    if clients.is_some() && spec.scaling.is_some() {
+        let help = "leave `concurrency` out, or `scaling`";
+        report.error_with_help(own.place(), "a service cannot scale by the rate of a closed loop", help);
+    }
     warn_of_large(tree, &requests, &limits, report);
-    Some(Serving { steps: steps?, batching: batching?, limits, requests: requests.into(), report_every: report_every? })
+    if let Some(table) = &table {
+        serving_table::check_coverage(table, &requests, limits.max_sequences, report);
+    }
+    let requests = requests.into();
+    Some(Serving { steps: steps?, batching: batching?, limits, requests, clients, report_every: report_every? })
 }
 
 /// Reports settings of the job that do not go together with `serving`.
@@ -86,6 +116,36 @@ fn check_job(fields: &Fields<'_>, (spec, behavior): (&JobSpec, &JobBehavior), re
     if behavior.together.is_some() {
         let help = "leave `rendezvous` out";
         report.error_with_help(fields.key_span("serving"), "the replicas of a service serve one by one", help);
+    }
+}
+
+/// Reports a service whose replicas may run on several types of GPUs. Its steps are those of one type.
+fn check_gpus(fields: &Fields<'_>, spec: &JobSpec, table: Option<&Table>, world: &mut World, report: &mut Report) {
+    let Some(accepted) = accepted(&spec.demand) else { return };
+    let fleet = world.fleet_gpus();
+    let possible: Vec<&str> =
+        fleet.iter().filter(|gpu| accepted.is_empty() || accepted.contains(gpu)).map(|gpu| &**gpu).collect();
+    let span = fields.key_span("serving");
+    if possible.len() > 1 {
+        let message =
+            format!("a replica may run on {}, but its steps are those of one type of GPU", possible.join(", "));
+        report.error_with_help(span, message, format!("add `gpu: {}` to the job", possible[0]));
+        return;
+    }
+    let whole = spec.demand.gpus().filter(|gpus| gpus.take == GpuTake::Whole).map(|gpus| gpus.count);
+    if let (Some(table), Some(count)) = (table, whole)
+        && let Some(tp) = table.tp.as_deref().filter(|tp| **tp != count.to_string())
+    {
+        let message = format!("the rows of the table are of tp {tp}, but a replica has {count} GPUs");
+        report.error_with_help(table.span, message, format!("write `gpus: {tp}`, or choose rows with `tp: {count}`"));
+    }
+    let Some((table, gpu)) = table.and_then(|table| Some((table, table.gpu.as_deref()?))) else { return };
+    if let [runs_on] = possible[..]
+        && runs_on != gpu
+    {
+        let message = format!("the rows of the table are of gpu `{gpu}`, but the replicas run on `{runs_on}`");
+        let help = format!("choose rows with `table: {{file: …, gpu: {runs_on}}}`, or correct the `gpu` of the table");
+        report.error_with_help(table.span, message, help);
     }
 }
 
@@ -146,17 +206,51 @@ fn warn_of_large(tree: &Tree, requests: &[ServiceRequest], limits: &ServingLimit
     }
 }
 
+/// The requests of a service, and the number of clients of a closed loop.
+struct Received {
+    requests: Vec<ServiceRequest>,
+    clients: Option<u32>,
+}
+
 /// Reads the requests, whose times are counted from the submission of the job.
 fn requests(
     tree: &Tree,
     (name, at): (&str, SimTime),
     setting: &ReadContext<'_>,
     report: &mut Report,
-) -> Option<Vec<ServiceRequest>> {
+) -> Option<Received> {
     let own = Fields::read(tree, "the requests of a service", &REQUEST_FIELDS, report)?;
+    if let Some(of) = own.get("trace") {
+        for key in ["rps", "arrivals", "concurrency", "input_tokens", "output_tokens"] {
+            own.exclusive(&["trace", key], "the trace states this", report);
+        }
+        return recorded(&own, of, at, setting, report).map(|requests| Received { requests, clients: None });
+    }
+    if own.has("gaps") {
+        report.error_with_help(own.key_span("gaps"), "`gaps` scales the gaps of a trace", "add `trace: FILE`");
+    }
     let input = own.require("input_tokens", "1000", report).and_then(|tree| tokens(tree, report));
     let output = own.require("output_tokens", "200", report).and_then(|tree| tokens(tree, report));
-    let times = times(&own, (name, at), setting, report)?;
+    let clients = match own.get("concurrency") {
+        None => None,
+        Some(_) => {
+            for key in ["rps", "arrivals", "for"] {
+                own.exclusive(
+                    &["concurrency", key],
+                    "in a closed loop, each client sends when its last request has ended",
+                    report,
+                );
+            }
+            own.require("count", "1000", report);
+            let clients = f64::from(own.count("concurrency", 1, report)?) * setting.load.factor();
+            // A load of 110 % is 10 % more clients. The conversion saturates.
+            Some(libm::ceil(clients - 1e-9) as u32)
+        }
+    };
+    let times = match clients {
+        Some(_) => vec![at; (own.count("count", 1, report)? as usize).min(MOST_REQUESTS)],
+        None => times(&own, (name, at), setting, report)?,
+    };
     let (input, output) = (input?, output?);
     let stream = |purpose| Stream::new(setting.seed, purpose, rng::entity(&[name]));
     let (mut inputs, mut outputs) = (stream("input tokens"), stream("output tokens"));
@@ -165,7 +259,67 @@ fn requests(
         input: input.draw(&mut inputs),
         output: output.draw(&mut outputs),
     };
-    Some(times.into_iter().map(request).collect())
+    Some(Received { requests: times.into_iter().map(request).collect(), clients })
+}
+
+/// Reads the requests of a trace: a file beside the scenario, or in the folder `traces` of `DRYRACK_DATA`.
+fn recorded(
+    own: &Fields<'_>,
+    tree: &Tree,
+    at: SimTime,
+    setting: &ReadContext<'_>,
+    report: &mut Report,
+) -> Option<Vec<ServiceRequest>> {
+    let typed = text(tree, "the path of a trace of requests", report)?;
+    let data = setting.places.roots.data.iter().map(|data| data.join("traces").join(typed));
+    let places: Vec<_> = std::iter::once(setting.places.folder.join(typed)).chain(data).collect();
+    let Some(path) = places.iter().find(|path| path.is_file()) else {
+        let looked = places.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" and ");
+        let help = "give a path relative to the folder of this file, or name the folder of traces with DRYRACK_DATA";
+        report.error_with_help(tree.span, format!("no trace of requests `{typed}`: no {looked}"), help);
+        return None;
+    };
+    let trace = match read_requests(path) {
+        Ok(trace) => trace,
+        Err(fault) => {
+            let help = "the first line must name the columns, such as `at_s,input_tokens,output_tokens`";
+            report.error_with_help(tree.span, fault.to_string(), help);
+            return None;
+        }
+    };
+    if trace.without_tokens > 0 {
+        let message = format!(
+            "{} rows of the trace have no tokens of a prompt or an answer, and are left out",
+            trace.without_tokens
+        );
+        report.warning(tree.span, message, "such rows are requests that failed");
+    }
+    let gaps = own.value::<Permille>("gaps", report).unwrap_or(Permille::new(1000));
+    let length = own.get("for").map(|tree| positive(tree, report));
+    let end = match length {
+        Some(length) => Some(length?),
+        None => None,
+    };
+    let count = own.count("count", 1, report).map_or(MOST_REQUESTS, |count| count as usize);
+    let scaled = |time: SimDuration| {
+        let nanos = u128::from(time.as_nanos()) * u128::from(gaps.get()) / 1000;
+        SimDuration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    };
+    let rows: Vec<(SimDuration, u32, u32)> = (trace.requests.into_iter())
+        .map(|(time, input, output)| (scaled(time), input, output))
+        .take_while(|(time, ..)| end.is_none_or(|end| *time < end))
+        .collect();
+    let times = rows.iter().map(|(time, ..)| at.saturating_add(*time));
+    let spread = match setting.load.spread(times, count) {
+        Ok(spread) => spread,
+        Err(fault) => {
+            fault.report(tree.span, "write a shorter `for`", report);
+            return None;
+        }
+    };
+    let request =
+        |(row, time): (usize, SimTime)| ServiceRequest { at: time.since(at), input: rows[row].1, output: rows[row].2 };
+    Some(spread.into_iter().map(request).collect())
 }
 
 /// The times of synthetic requests.
@@ -368,13 +522,15 @@ fn number(tree: &Tree, report: &mut Report) -> Option<u32> {
     Some(tokens)
 }
 
-/// The behavior with the requests of a service, if the job is one.
-pub(super) fn with_serving(
+/// Adds the requests of a service to its behavior, and how a service for a language model serves them.
+pub(super) fn with_requests(
     behavior: &mut JobBehavior,
     fields: &Fields<'_>,
     spec: &JobSpec,
-    setting: &ReadContext<'_>,
+    context: (&mut World, &ReadContext<'_>),
     report: &mut Report,
 ) {
-    behavior.serving = serving(fields, (spec, behavior), setting, report).map(Arc::new);
+    let scales_by_rate = spec.scaling.is_some() && !fields.has("serving");
+    behavior.requests = services::requests(fields, scales_by_rate, report).map(Arc::new);
+    behavior.serving = serving(fields, (spec, behavior), context, report).map(Arc::new);
 }

@@ -362,7 +362,7 @@ fn figures(one: &Figure, other: &Figure) -> String {
 }
 
 /// The types of GPUs that a demand accepts: all if the list is empty. `None` if it is for no GPUs.
-fn accepted(demand: &Demand) -> Option<Vec<Arc<str>>> {
+pub(super) fn accepted(demand: &Demand) -> Option<Vec<Arc<str>>> {
     if let DemandKind::Model(_) | DemandKind::Requirements(_) = demand.kind {
         return Some(Vec::new());
     }

@@ -37,6 +37,10 @@ pub struct Serving {
     pub limits: ServingLimits,
     /// All requests in order of arrival.
     pub requests: Arc<[ServiceRequest]>,
+    /// The number of clients of a closed loop. Each sends its next request when its last one has ended, and the times of
+    /// the requests have no meaning. `None` if requests arrive at their times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clients: Option<u32>,
     /// The time between two reports about served requests.
     pub report_every: SimDuration,
 }

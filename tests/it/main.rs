@@ -68,6 +68,7 @@ mod runner;
 mod schema;
 mod selection;
 mod sequences;
+mod serving;
 mod slurm;
 mod slurm_sites;
 mod small_world;
@@ -168,6 +169,7 @@ fn main() {
         schema::trials,
         selection::trials,
         sequences::trials,
+        serving::trials,
         slurm::trials,
         streamed::trials,
         theory::trials,

@@ -13,6 +13,7 @@ mod helps;
 mod html;
 mod plan;
 mod run;
+mod serving_plot;
 
 pub use helps::HelpsReport;
 pub use plan::{PlanGrowth, PlanReport, PlanRow};

@@ -14,10 +14,11 @@ use super::chart::{Axis, Chart, Kind, Line};
 use super::gantt::gantt;
 use super::heat::HeatMap;
 use super::html::{facts, list, page, section, table};
+use super::serving_plot;
 use crate::plot::wait_place;
 use dryrack_engine::{Rehearsal, Standing};
 use dryrack_expect::Verdict;
-use dryrack_metrics::{Metrics, RequestSeries, RunAccount, Unit, Value, definition_of, quantile};
+use dryrack_metrics::{Metrics, RunAccount, Unit, Value, definition_of, quantile};
 use dryrack_units::{SimDuration, SimTime, counted};
 
 /// The contents of a report.
@@ -67,7 +68,8 @@ impl RunReport<'_> {
 
     fn html(&self, bins: &Bins, heat: &HeatMap) -> String {
         let plots = [self.waits_plot(), queue_plot(bins), self.allocation_plot(bins)];
-        let plots: String = plots.iter().flatten().map(Chart::figure).collect();
+        let of_services = serving_plot::plots(self.accounts);
+        let plots: String = of_services.iter().chain(plots.iter().flatten()).map(Chart::figure).collect();
         let over_time = heat.figure() + &gantt(self.accounts, self.spans);
         let body = [
             self.tiles(),
@@ -94,19 +96,11 @@ impl RunReport<'_> {
         let (jobs, completed) = (count("jobs_submitted"), count("jobs_completed"));
         let end = about(self.accounts.now.since(SimTime::ZERO));
         let never = self.accounts.unplaceable.sentence(jobs).map_or(String::new(), |sentence| format!("{sentence}. "));
-        let services = served::all_services(self.accounts);
-        let unserved = services.as_ref().and_then(served::unserved).map_or(String::new(), |text| format!("{text}. "));
+        let served = served::answer(self.accounts);
         let mut text =
-            format!("{never}{unserved}{completed} of {} completed within {end}", counted(jobs as usize, "job"));
+            format!("{never}{served}{completed} of {} completed within {end}", counted(jobs as usize, "job"));
         if let Some(Value::Time(wait)) = self.metrics.get("queue_wait_p95_seconds") {
             text.push_str(&format!(", 95% of the placed replicas waited {} or less", about(wait)));
-        }
-        if let Some(all) = &services {
-            let at = |series| served::percentile(all, series, 990);
-            let (ttft, tpot) = (at(RequestSeries::Ttft), at(RequestSeries::Tpot));
-            text.push_str(&format!(
-                ", the 99th percentile of the time to first token is {ttft}, of the time per token {tpot}"
-            ));
         }
         let (what, name) = if self.has_gpus() { ("GPU", "gpu_allocated") } else { ("CPU", "cpu_allocated") };
         if let Some(Value::Ratio(part)) = self.metrics.get(name) {
@@ -127,7 +121,10 @@ impl RunReport<'_> {
     }
 
     fn tiles(&self) -> String {
-        const SHOWN: [(&str, &str); 12] = [
+        const SHOWN: [(&str, &str); 15] = [
+            ("ttft_p99_seconds", "99th percentile of the time to first token"),
+            ("tpot_p99_seconds", "99th percentile of the time per token"),
+            ("cost_per_million_tokens", "for a million tokens of answers"),
             ("queue_wait_mean_seconds", "mean waiting time"),
             ("queue_wait_p95_seconds", "95th percentile of waiting time"),
             ("bounded_slowdown_mean", "mean slowdown"),
@@ -491,6 +488,9 @@ pub(super) fn for_people(value: Value, name: &str) -> String {
     let definition = definition_of(name);
     match value {
         Value::Count(count) => count.to_string(),
+        Value::Time(time) if ["ttft", "tpot", "e2e"].iter().any(|series| name.starts_with(series)) => {
+            served::shown(time)
+        }
         Value::Time(time) => about(time),
         Value::Money(money) => money.to_string(),
         Value::Ratio(ratio) if definition.is_some_and(|known| known.unit() == Unit::Part && name != "fairness") => {
