@@ -9,7 +9,7 @@ use super::assignment::{Assignment, FlavorChoice, Mode, PodSetAssignment};
 use super::cluster::Cluster;
 use super::fungibility::{Fitness, PreemptionMode};
 use super::names::{FlavorId, FlavorResource, ResourceId};
-use super::objects::{BorrowPolicy, ReclaimWithinCohort, TaintEffect};
+use super::objects::{BorrowPolicy, Effect, ReclaimWithinCohort};
 use super::preemption::{Possibility, possibility};
 use super::queue::QueueId;
 use super::reason::{FlavorReason, QuotaReason, RuledOut};
@@ -240,7 +240,7 @@ fn mismatch(
         _ => {}
     }
     let untolerated = spec.node_taints.iter().find(|taint| {
-        taint.effect != TaintEffect::PreferNoSchedule
+        taint.effect != Effect::PreferNoSchedule
             && !pod_set.tolerations.iter().chain(&spec.tolerations).any(|toleration| toleration.tolerates(taint))
     });
     if let Some(taint) = untolerated {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use dryrack_kubernetes::object::Quantity;
+pub use dryrack_kubernetes::object::{Effect, Taint, Toleration, TolerationOperator};
 
 /// The name of an object, and its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -197,54 +198,6 @@ pub struct ResourceFlavorSpec {
     pub tolerations: Vec<Toleration>,
     #[serde(default)]
     pub topology_name: Option<Arc<str>>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-pub struct Taint {
-    pub key: Arc<str>,
-    #[serde(default)]
-    pub value: Arc<str>,
-    pub effect: TaintEffect,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-pub enum TaintEffect {
-    NoSchedule,
-    PreferNoSchedule,
-    NoExecute,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-pub struct Toleration {
-    /// Absent with `Exists` tolerates every taint.
-    #[serde(default)]
-    pub key: Option<Arc<str>>,
-    #[serde(default)]
-    pub operator: TolerationOperator,
-    #[serde(default)]
-    pub value: Arc<str>,
-    /// Absent tolerates every effect.
-    #[serde(default)]
-    pub effect: Option<TaintEffect>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-pub enum TolerationOperator {
-    #[default]
-    Equal,
-    Exists,
-}
-
-impl Toleration {
-    pub(crate) fn tolerates(&self, taint: &Taint) -> bool {
-        self.effect.is_none_or(|effect| effect == taint.effect)
-            && match (&self.key, self.operator) {
-                (None, TolerationOperator::Exists) => true,
-                (None, TolerationOperator::Equal) => false,
-                (Some(key), TolerationOperator::Exists) => *key == taint.key,
-                (Some(key), TolerationOperator::Equal) => *key == taint.key && self.value == taint.value,
-            }
-    }
 }
 
 /// A topology: the keys of node labels, from the widest domain to the narrowest.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::names::FlavorId;
-use super::objects::{Taint, TaintEffect};
+use super::objects::{Effect, Taint};
 use super::quantity::amount_text;
 use super::topology::NoPlacement;
 
@@ -37,9 +37,9 @@ impl fmt::Display for FlavorReason {
             ),
             FlavorReason::UntoleratedTaint { taint: Taint { key, value, effect }, flavor } => {
                 let effect = match effect {
-                    TaintEffect::NoSchedule => "NoSchedule",
-                    TaintEffect::PreferNoSchedule => "PreferNoSchedule",
-                    TaintEffect::NoExecute => "NoExecute",
+                    Effect::NoSchedule => "NoSchedule",
+                    Effect::PreferNoSchedule => "PreferNoSchedule",
+                    Effect::NoExecute => "NoExecute",
                 };
                 write!(f, "untolerated taint {{{key} {value} {effect} <nil>}} in flavor {flavor}")
             }

@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::names::{Names, ResourceId};
-use super::objects::{Taint, TaintEffect, Toleration, TopologyNode, TopologyRequest};
+use super::objects::{Effect, Taint, Toleration, TopologyNode, TopologyRequest};
 use super::quantity::amount_of;
 
 /// The label of a node's name. If this is the narrowest level of a topology, each leaf has one node.
@@ -308,7 +308,7 @@ impl Topology {
         }
         let node = &self.nodes[*self.domain(leaf).nodes.first()?];
         let blocks = |taint: &&Taint| {
-            taint.effect != TaintEffect::PreferNoSchedule
+            taint.effect != Effect::PreferNoSchedule
                 && !ask.tolerations.iter().chain(&self.tolerations).any(|toleration| toleration.tolerates(taint))
         };
         if let Some(Taint { key, value, effect }) = node.taints.iter().find(blocks) {

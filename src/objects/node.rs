@@ -46,7 +46,7 @@ pub struct NodeStatus {
     pub images: Vec<Image>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Taint {
     pub key: Arc<str>,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -64,7 +64,7 @@ impl Taint {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Effect {
     NoSchedule,
     PreferNoSchedule,

@@ -183,7 +183,7 @@ pub struct WeightedAffinityTerm {
     pub pod_affinity_term: AffinityTerm,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Toleration {
     /// An empty key with the operator `Exists` tolerates every key.
@@ -219,7 +219,7 @@ fn effect<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Ef
     })
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum TolerationOperator {
     #[default]
     #[serde(alias = "")]

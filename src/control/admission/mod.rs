@@ -40,7 +40,6 @@ use dryrack_kueue::objects::StopPolicy;
 use dryrack_kueue::{Kueue, Setup};
 use dryrack_units::SimDuration;
 use dryrack_workload::QueuedPart;
-pub(crate) use workload::effect;
 
 use objects::Objects;
 use workload::{Standing, Workload, WorkloadNumber};

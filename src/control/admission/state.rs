@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::objects::{LocalQueue, Objects};
-use super::workload::{self, Standing, Terms, Workload, WorkloadNumber};
+use super::workload::{Standing, Terms, Workload, WorkloadNumber};
 use crate::core::store::ReplicaIndex;
 use dryrack_event::Reason;
 use dryrack_ids::JobId;
@@ -80,7 +80,7 @@ impl Admission {
     /// The tolerations that admission adds to the pod of a replica.
     pub fn tolerations(&self, index: ReplicaIndex) -> Vec<Toleration> {
         let terms = self.let_go.get(&index).map(|number| &self.terms[*number as usize]);
-        terms.iter().flat_map(|terms| &terms.tolerations).map(workload::of_pod).collect()
+        terms.iter().flat_map(|terms| &terms.tolerations).cloned().collect()
     }
 
     /// Whether an evicted workload still waits for its attempts since this time.

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use crate::core::store::ReplicaIndex;
 use dryrack_event::Reason;
 use dryrack_ids::JobId;
-use dryrack_kueue::objects::{PodSetSpec, TaintEffect, Toleration, TolerationOperator, TopologyRequest, WorkloadSpec};
+use dryrack_kueue::objects::{PodSetSpec, Toleration, TopologyRequest, WorkloadSpec};
 use dryrack_kueue::{Eviction, PreemptionReason, QuotaReason, WorkloadId};
-use dryrack_objects as api;
 use dryrack_units::SimTime;
 use dryrack_workload::{QueuedPodSet, QueuedTopology, QueuedWorkload};
 
@@ -95,46 +94,8 @@ fn pod_set(stated: &QueuedPodSet) -> PodSetSpec {
         min_count: stated.min_count,
         requests: stated.requests.clone(),
         node_selector: stated.node_selector.clone(),
-        tolerations: stated.tolerations.iter().map(toleration).collect(),
+        tolerations: stated.tolerations.clone(),
         topology: stated.topology.as_ref().map(topology),
-    }
-}
-
-fn toleration(of_pod: &api::Toleration) -> Toleration {
-    Toleration {
-        key: (!of_pod.key.is_empty()).then(|| Arc::clone(&of_pod.key)),
-        operator: match of_pod.operator {
-            api::TolerationOperator::Equal => TolerationOperator::Equal,
-            api::TolerationOperator::Exists => TolerationOperator::Exists,
-        },
-        value: Arc::clone(&of_pod.value),
-        effect: of_pod.effect.map(effect),
-    }
-}
-
-pub(crate) fn effect(effect: api::Effect) -> TaintEffect {
-    match effect {
-        api::Effect::NoSchedule => TaintEffect::NoSchedule,
-        api::Effect::PreferNoSchedule => TaintEffect::PreferNoSchedule,
-        api::Effect::NoExecute => TaintEffect::NoExecute,
-    }
-}
-
-/// The toleration of a flavor as a toleration of a pod.
-pub(crate) fn of_pod(toleration: &Toleration) -> api::Toleration {
-    api::Toleration {
-        key: toleration.key.clone().unwrap_or_default(),
-        operator: match toleration.operator {
-            TolerationOperator::Equal => api::TolerationOperator::Equal,
-            TolerationOperator::Exists => api::TolerationOperator::Exists,
-        },
-        value: Arc::clone(&toleration.value),
-        effect: toleration.effect.map(|effect| match effect {
-            TaintEffect::NoSchedule => api::Effect::NoSchedule,
-            TaintEffect::PreferNoSchedule => api::Effect::PreferNoSchedule,
-            TaintEffect::NoExecute => api::Effect::NoExecute,
-        }),
-        toleration_seconds: None,
     }
 }
 

@@ -263,15 +263,10 @@ pub fn node_of(node: &FleetNode, usable: usize) -> Option<Node> {
 pub(crate) fn kueue_nodes(fleet: &Fleet) -> Vec<kueue::TopologyNode> {
     let of_node = |node: &FleetNode| {
         let object = node_of(node, usable_gpus(node).count())?;
-        let taint = |taint: &Taint| kueue::Taint {
-            key: Arc::clone(&taint.key),
-            value: Arc::clone(&taint.value),
-            effect: crate::admission::effect(taint.effect),
-        };
         Some(kueue::TopologyNode {
             name: object.metadata.name,
             labels: object.metadata.labels,
-            taints: object.spec.taints.iter().map(taint).collect(),
+            taints: object.spec.taints,
             capacity: object.status.allocatable,
         })
     };
