@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Kubernetes;
 use super::attempt::{self, Chosen};
-use super::hints::Event as Change;
+use super::hints::{Event as Change, gpus_of};
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use dryrack_event::{Histogram, Reason, Refusal};
@@ -46,7 +46,7 @@ impl Kubernetes {
             match cycle::pre_enqueue(&info, &self.cluster) {
                 Ok(()) => {
                     self.gates.remove(index, &info);
-                    self.queue.add(index, self.pods[&index].group, info.priority);
+                    self.queue.add(index, self.pods[&index].group, (info.priority, gpus_of(&info)));
                 }
                 Err(refusal) => {
                     if refusal.reasons.contains(&cycle::Reason::GangIncomplete)

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::plugins::Plugins;
+use super::pods::is_gpu;
 use dryrack_kubernetes::cluster::{Cluster, GroupKey, NodeInfo, NodeShape, PodInfo, Resource, Term};
 use dryrack_kubernetes::cycle::Plugin;
 use dryrack_kubernetes::object::PreemptionPolicy;
@@ -48,6 +49,28 @@ impl Event<'_> {
             Event::NominationCleared => Plugins::of(&[NodeResourcesFit]),
         }
     }
+}
+
+/// The number of GPUs that a pod requests.
+pub(super) fn gpus_of(pod: &PodInfo) -> u64 {
+    let gpus = pod.requests.exact.all_extended().filter(|(name, _)| is_gpu(name));
+    gpus.map(|(_, amount)| amount.max(0).unsigned_abs()).sum()
+}
+
+/// A bound on the number of GPUs that a pod may request if it is to get room by the event: the free GPUs of the node, or
+/// all of them if the most important pod that waits may preempt one there.
+pub(super) fn most_gpus(event: &Event<'_>, highest: Option<i32>, cluster: &Cluster) -> u64 {
+    let node = match event {
+        Event::PodRemoved(Some(index), _) => cluster.node(*index),
+        Event::PodRemoved(None, _) => return 0,
+        _ => return u64::MAX,
+    };
+    let may_preempt = node.pods.iter().any(|placed| highest.is_some_and(|highest| placed.pod.priority < highest));
+    let free = |(name, all): (&Arc<str>, i64)| {
+        let taken = if may_preempt { 0 } else { node.requested.extended(name) };
+        all.saturating_sub(taken).max(0).unsigned_abs()
+    };
+    node.shape.allocatable.all_extended().filter(|(name, _)| is_gpu(name)).map(free).sum()
 }
 
 /// Whether the event may help a pod that these plugins refused.

@@ -150,7 +150,8 @@ impl Kubernetes {
         let helps = |pod: ReplicaIndex, plugins, event: &Change<'_>| {
             pods.get(&pod).is_some_and(|pod| hints::helps(&pod.info, plugins, event, cluster))
         };
-        self.queue.happened(event, core.now, self.options.queue, helps);
+        let most_gpus = hints::most_gpus(event, self.queue.highest_priority(), cluster);
+        self.queue.happened(event, (core.now, most_gpus), self.options.queue, helps);
     }
 
     /// Tries all pods that are ready to be tried.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::Kubernetes;
 use super::attempt::{Chosen, gated};
 use super::examine::keep;
+use super::hints::gpus_of;
 use super::pods;
 use crate::attempts::Attempts;
 use crate::core::Core;
@@ -26,7 +27,7 @@ impl Kubernetes {
         let nodes = core.fleet.len().max(1) as u32;
         for index in self.gates.take_all() {
             let record = &self.pods[&index];
-            self.queue.add(index, record.group, record.info.priority);
+            self.queue.add(index, record.group, (record.info.priority, gpus_of(&record.info)));
             let attempt = core.replicas[index as usize].attempt_id();
             core.command(Command::Submit { attempt });
             if let Err(refusal) = cycle::pre_enqueue(&record.info, &self.cluster) {

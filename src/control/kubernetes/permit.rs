@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Kubernetes;
 use super::examine;
-use super::hints::Event as Change;
+use super::hints::{Event as Change, gpus_of};
 use super::permits::Reserved;
 use super::plugins::Plugins;
 use super::queue::Refusal;
@@ -92,7 +92,7 @@ impl Kubernetes {
         let (pod, group) = (Arc::clone(&record.info), record.group);
         let held = hold_without_node(core, index, &reserved.node, Reason::PermitTimeout);
         let plugins = Plugins::of(&[Plugin::GangScheduling]);
-        self.queue.add(index, group, pod.priority);
+        self.queue.add(index, group, (pod.priority, gpus_of(&pod)));
         self.queue.take_untold(group);
         let version = self.version;
         self.queue.refuse(group, Refusal { plugins, since: core.now, version, held, by_node: None });

@@ -24,6 +24,11 @@ impl Plugins {
     pub fn meets(self, other: Plugins) -> bool {
         self.0 & other.0 != 0
     }
+
+    /// Whether this plugin is the only one in both sets.
+    pub fn meets_only(self, other: Plugins, plugin: Plugin) -> bool {
+        self.0 & other.0 == 1 << plugin as u16
+    }
 }
 
 impl FromIterator<Plugin> for Plugins {

@@ -22,7 +22,7 @@ use super::options::QueueOptions;
 use super::plugins::Plugins;
 use crate::core::store::ReplicaIndex;
 use crate::flow::Held;
-use dryrack_kubernetes::cycle::RefusedByAll;
+use dryrack_kubernetes::cycle::{Plugin, RefusedByAll};
 use dryrack_units::{SimDuration, SimTime};
 
 pub(super) type GroupId = u32;
@@ -35,6 +35,8 @@ const FLUSH_NANOS: u64 = 30_000_000_000;
 #[derive(Debug)]
 struct Group {
     priority: i32,
+    /// The number of GPUs that each pod requests. Zero if events are considered whatever GPUs are free.
+    gpus: u64,
     /// Increases with each round in which the group was refused.
     refused_in: u64,
     /// The waiting pods in order of arrival.
@@ -80,9 +82,12 @@ pub(super) struct Queue {
     groups: BTreeMap<GroupId, Group>,
     active: BTreeSet<ActiveKey>,
     back_off: BTreeSet<(SimTime, GroupId)>,
-    /// The groups in the state `Unschedulable`, by the plugins that refused them, and in order of their refusals.
-    unschedulable: BTreeMap<Plugins, BTreeSet<GroupId>>,
+    /// The groups in the state `Unschedulable`, by the plugins that refused them and by the number of GPUs that each pod
+    /// requests, and in order of their refusals.
+    unschedulable: BTreeMap<Plugins, BTreeSet<(u64, GroupId)>>,
     by_refusal: BTreeSet<RefusalKey>,
+    /// The number of groups with each priority.
+    priorities: BTreeMap<i32, usize>,
     /// The group and the number of each waiting pod.
     waiting: BTreeMap<ReplicaIndex, (GroupId, u64)>,
     added: u64,
@@ -96,14 +101,23 @@ impl Queue {
         self.waiting.len()
     }
 
-    /// Adds a pod, and makes its group active.
-    pub fn add(&mut self, pod: ReplicaIndex, group: GroupId, priority: i32) {
+    /// The highest priority of a waiting pod.
+    pub fn highest_priority(&self) -> Option<i32> {
+        self.priorities.last_key_value().map(|(priority, _)| *priority)
+    }
+
+    /// Adds a pod that requests this number of GPUs, and makes its group active.
+    pub fn add(&mut self, pod: ReplicaIndex, group: GroupId, (priority, gpus): (i32, u64)) {
         self.added += 1;
         self.changes += 1;
         self.waiting.insert(pod, (group, self.added));
         self.leave_state(group);
+        if !self.groups.contains_key(&group) {
+            *self.priorities.entry(priority).or_default() += 1;
+        }
         let entry = self.groups.entry(group).or_insert_with(|| Group {
             priority,
+            gpus,
             refused_in: 0,
             pods: BTreeSet::new(),
             state: State::Active,
@@ -125,6 +139,11 @@ impl Queue {
         let entry = self.groups.get_mut(&group).expect("a waiting pod has a group");
         entry.pods.remove(&(number, pod));
         if entry.pods.is_empty() {
+            let of_priority = self.priorities.get_mut(&entry.priority).expect("a group with this priority");
+            *of_priority -= 1;
+            if *of_priority == 0 {
+                self.priorities.remove(&entry.priority);
+            }
             self.groups.remove(&group);
         } else {
             self.enter_state(group);
@@ -170,7 +189,8 @@ impl Queue {
     /// Moves a pod to a group of its own, which is refused.
     pub fn set_apart(&mut self, pod: ReplicaIndex, group: GroupId, priority: i32, refusal: Refusal) {
         self.remove(pod);
-        self.add(pod, group, priority);
+        // A pod that gets a nomination may be helped whatever GPUs are free.
+        self.add(pod, group, (priority, 0));
         self.take_untold(group);
         self.refuse(group, refusal);
     }
@@ -191,11 +211,12 @@ impl Queue {
     }
 
     /// Returns the groups that this event may help to the queue. `helps` says whether it may help a pod that these
-    /// plugins refused.
+    /// plugins refused. `most_gpus` is the largest number of GPUs that a pod may request if the event helps it only because
+    /// a node has room.
     pub fn happened(
         &mut self,
         event: &Event<'_>,
-        now: SimTime,
+        (now, most_gpus): (SimTime, u64),
         options: QueueOptions,
         mut helps: impl FnMut(ReplicaIndex, Plugins, &Event<'_>) -> bool,
     ) {
@@ -205,7 +226,9 @@ impl Queue {
             if options.hints && !plugins.meets(affected) {
                 continue;
             }
-            for group in groups {
+            let is_for_room = options.hints && plugins.meets_only(affected, Plugin::NodeResourcesFit);
+            let most = if is_for_room { most_gpus } else { u64::MAX };
+            for (_, group) in groups.range(..=(most, GroupId::MAX)) {
                 let entry = &self.groups[group];
                 let (Some(refusal), Some((_, first))) = (&entry.refusal, entry.pods.first()) else { continue };
                 if !options.hints || helps(*first, *plugins, event) {
@@ -288,7 +311,7 @@ impl Queue {
             State::BackOff { until } => drop(self.back_off.insert((until, group))),
             State::Unschedulable => {
                 let (plugins, key) = self.refusal_keys(group);
-                self.unschedulable.entry(plugins).or_default().insert(group);
+                self.unschedulable.entry(plugins).or_default().insert((self.groups[&group].gpus, group));
                 self.by_refusal.insert(key);
             }
         }
@@ -306,7 +329,7 @@ impl Queue {
             State::Unschedulable => {
                 let (plugins, key) = self.refusal_keys(group);
                 let groups = self.unschedulable.get_mut(&plugins).expect("the group is unschedulable");
-                groups.remove(&group);
+                groups.remove(&(self.groups[&group].gpus, group));
                 self.by_refusal.remove(&key);
             }
         }
