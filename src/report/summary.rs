@@ -5,10 +5,10 @@ use anstyle::{AnsiColor, Style};
 use super::served;
 use super::timeline::{about, timeline};
 use dryrack_engine::Standing;
-use dryrack_event::Outcome;
+use dryrack_event::{Outcome, Phase};
 use dryrack_expect::Verdict;
 use dryrack_ids::AttemptId;
-use dryrack_metrics::{Blame, Function, Metrics, RunAccount, Series, Value, wait_sections};
+use dryrack_metrics::{Blame, Function, JobAccount, Metrics, ReplicaAccount, RunAccount, Series, Value, wait_sections};
 use dryrack_units::{SimDuration, counted};
 
 pub struct Heading<'a> {
@@ -49,7 +49,7 @@ pub fn summary(heading: &Heading, accounts: &RunAccount, metrics: &Metrics, verd
     for (index, line) in heading.assumed.iter().enumerate() {
         text.push_str(&format!("{:<11}{line}\n", if index == 0 { "assumed" } else { "" }));
     }
-    text.push_str(&ran(metrics));
+    text.push_str(&ran(accounts, metrics));
     text.push_str(&waited(accounts, metrics, heading.is_sample));
     text.push_str(&served::lines(accounts, metrics));
     text.push_str(&used(accounts, metrics));
@@ -75,7 +75,7 @@ fn never_runs(accounts: &RunAccount, metrics: &Metrics) -> String {
 }
 
 /// A line such as `jobs      3 = 1 completed + 1 running + 1 waiting`.
-fn ran(metrics: &Metrics) -> String {
+fn ran(accounts: &RunAccount, metrics: &Metrics) -> String {
     let mut parts = Vec::new();
     for outcome in Outcome::ALL {
         let count = metrics.count(&format!("jobs_{}", outcome.name()));
@@ -85,8 +85,15 @@ fn ran(metrics: &Metrics) -> String {
     }
     for (name, word) in [("jobs_running", "still running"), ("jobs_waiting", "still waiting")] {
         let count = metrics.count(name);
-        if count > 0 {
-            parts.push(format!("{count} {word}"));
+        let waiting = match name {
+            "jobs_running" => accounts.counted().filter(|(_, job, replica)| waits_beside_others(job, replica)).count(),
+            _ => 0,
+        };
+        match (count, waiting) {
+            (0, _) => {}
+            (_, 0) => parts.push(format!("{count} {word}")),
+            (_, 1) => parts.push(format!("{count} {word} (1 replica waits)")),
+            (_, several) => parts.push(format!("{count} {word} ({several} replicas wait)")),
         }
     }
     let jobs = metrics.count("jobs_submitted");
@@ -233,10 +240,18 @@ fn starts_later(accounts: &RunAccount, metrics: &Metrics, verdicts: &[Verdict]) 
     )
 }
 
+/// Whether the replica waits for a node while another replica of its job has one.
+fn waits_beside_others(job: &JobAccount, replica: &ReplicaAccount) -> bool {
+    let is_waiting = matches!(replica.phase, Phase::Pending | Phase::Analysing) && replica.outcome.is_none();
+    is_waiting && job.standing() == Standing::Running
+}
+
 fn still_waiting(accounts: &RunAccount) -> String {
-    let waiting: Vec<_> = (accounts.replicas())
-        .filter(|(_, job, replica)| job.standing() == Standing::Waiting && replica.outcome.is_none())
-        .collect();
+    let waits = |job: &JobAccount, replica: &ReplicaAccount| {
+        let whole = job.standing() == Standing::Waiting && replica.outcome.is_none();
+        whole || waits_beside_others(job, replica)
+    };
+    let waiting: Vec<_> = accounts.replicas().filter(|(_, job, replica)| waits(job, replica)).collect();
     let mut text = String::new();
     for (attempt, job, replica) in waiting.iter().take(STILL_WAITING) {
         let because = replica.reason.map_or("no reason was given", |reason| reason.text());
