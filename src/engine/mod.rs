@@ -37,6 +37,7 @@ mod swarm_clouds;
 mod swarm_dependencies;
 mod swarm_fleets;
 mod swarm_nodes;
+mod swarm_objects;
 mod swarm_pods;
 mod swarm_queues;
 mod swarm_services;

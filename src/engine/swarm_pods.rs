@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::rehearsal::Rehearsal;
 use super::swarm::draw_world;
+use super::swarm_objects::add_objects;
 use dryrack_control::Profile;
 use dryrack_fleet::{KubernetesNode, NodeShape};
 use dryrack_objects::{ClusterObjects, Pod, ResourceList};
@@ -36,6 +37,7 @@ pub fn draw_pod_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
     let mut world = draw_world(seed, &pool);
     if !only_queue {
         add_pods(&mut draws, &mut world);
+        add_objects(seed, &mut world);
     }
     if has_kueue {
         add_kueue(&mut draws, &mut world);
@@ -193,9 +195,16 @@ fn draw_pod(draws: &mut Stream, spec: &JobSpec, task: &TaskDemand) -> Pod {
 
 /// Adds Kueue with queues in cohorts, and gives most jobs a queue.
 fn add_kueue(draws: &mut Stream, world: &mut Rehearsal) {
+    // A stream of its own, so that the other draws stay as they are.
+    let mut more = Stream::new(world.seed, "swarm flavor tolerations", 0);
+    let any = match more.between(0, 3) {
+        0 => json!({"tolerations": [{"key": "dedicated", "operator": "Exists"}]}),
+        1 => json!({"tolerations": [{"operator": "Exists", "tolerationSeconds": more.between(0, 600)}]}),
+        _ => json!({}),
+    };
     let mut objects = vec![
         json!({"kind": "ResourceFlavor", "metadata": {"name": "east"}, "spec": {"nodeLabels": {"zone": "east"}}}),
-        json!({"kind": "ResourceFlavor", "metadata": {"name": "any"}, "spec": {}}),
+        json!({"kind": "ResourceFlavor", "metadata": {"name": "any"}, "spec": any}),
         json!({"kind": "Cohort", "metadata": {"name": "top"}, "spec": {}}),
         json!({"kind": "Cohort", "metadata": {"name": "low"}, "spec": {"parentName": "top"}}),
     ];
