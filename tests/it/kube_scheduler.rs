@@ -107,7 +107,7 @@ const DIFFERENT: [&str; 7] = [
     "rollout-is-spread-by-revision.yaml",
     "tainted-node-counts-as-an-empty-domain.yaml",
     "waits-for-a-zone-without-nodes.yaml",
-    // The program sees the budgets as they were at the beginning.
+    // Not tried since the program sees how budgets change.
     "budget-allows-less-after-a-preemption.yaml",
     // The cause is not known.
     "cordoned-node-still-counts-for-spreading.yaml",

@@ -9,6 +9,7 @@
 //! program's thinking takes no simulated time. Where simulated time passes while pods wait, as much real time passes as
 //! a back-off needs.
 
+mod budgets;
 mod condition;
 mod objects;
 mod setup;
@@ -210,7 +211,7 @@ impl KubeScheduler {
             rehearsal.pass(Duration::from_nanos(passed.as_nanos()));
         }
         rehearsal.server().set_now(seconds(now).0);
-        let shown = self.show(fleet, &mut rehearsal);
+        let shown = self.show(now, fleet, &mut rehearsal);
         let settled = shown.and_then(|()| Ok(rehearsal.settle()?));
         let may_be_moved = rehearsal.may_be_moved();
         self.rehearsal = Some(rehearsal);
@@ -230,8 +231,9 @@ impl KubeScheduler {
     }
 
     /// Shows the program all that changed in the world.
-    fn show(&mut self, fleet: &Fleet, rehearsal: &mut Rehearsal) -> Result<(), Wrong> {
-        for object in std::mem::take(&mut self.world.objects) {
+    fn show(&mut self, now: SimTime, fleet: &Fleet, rehearsal: &mut Rehearsal) -> Result<(), Wrong> {
+        let budgets = self.world.budgets.follow(now);
+        for object in std::mem::take(&mut self.world.objects).into_iter().chain(budgets) {
             self.apply(rehearsal, object)?;
         }
         let changed = std::mem::take(&mut self.world.changed_pods);

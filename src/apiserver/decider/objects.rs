@@ -1,7 +1,7 @@
 //! The objects of a rehearsal in the form of the API.
 
 use dryrack_control::pods::restrict_to;
-use dryrack_objects::{ClusterObjects, Node, Pod, Seconds};
+use dryrack_objects::{ClusterObjects, DisruptionBudget, Node, Pod, Seconds};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -96,9 +96,7 @@ pub fn others(objects: &ClusterObjects) -> Vec<Value> {
     all.extend(objects.stateful_sets.iter().map(|one| controller(object("StatefulSet", "apps/v1", one))));
     let of_labels = |one| object("ReplicationController", "v1", one);
     all.extend(objects.replication_controllers.iter().map(of_labels));
-    all.extend(
-        objects.pod_disruption_budgets.iter().map(|one| budget(object("PodDisruptionBudget", "policy/v1", one))),
-    );
+    all.extend(objects.pod_disruption_budgets.iter().map(budget));
     all.extend(objects.workloads.iter().map(|one| object("Workload", "scheduling.k8s.io/v1alpha1", one)));
     all.extend(objects.device_classes.iter().map(|one| object("DeviceClass", "resource.k8s.io/v1", one)));
     all.extend(objects.resource_slices.iter().map(|one| object("ResourceSlice", "resource.k8s.io/v1", one)));
@@ -112,8 +110,9 @@ fn controller(mut controller: Value) -> Value {
     controller
 }
 
-/// Adds the counts that the API requires and no rule of the scheduler reads.
-fn budget(mut budget: Value) -> Value {
+/// A disruption budget, with the counts that the API requires and no rule of the scheduler reads.
+pub fn budget(budget: &DisruptionBudget) -> Value {
+    let mut budget = object("PodDisruptionBudget", "policy/v1", budget);
     for count in ["currentHealthy", "desiredHealthy", "expectedPods", "disruptionsAllowed"] {
         if budget["status"][count].is_null() {
             budget["status"][count] = Value::from(0);

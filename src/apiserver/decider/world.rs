@@ -13,6 +13,7 @@ use dryrack_workload::JobSpec;
 use serde_json::Value;
 
 use super::super::key::ObjectKey;
+use super::budgets::Budgets;
 use super::objects;
 
 /// How often a pod whose binding was not carried out is created again without another change.
@@ -64,6 +65,9 @@ pub struct World {
     pub changed_pods: BTreeSet<AttemptId>,
     pub changed_nodes: BTreeSet<NodeId>,
     pub objects: Vec<Value>,
+    /// All objects besides nodes and pods, as they were declared.
+    declared: Vec<Value>,
+    pub budgets: Budgets,
     /// Whether a change may help a pod that waits, or whether a pod arrived.
     pub is_cause: bool,
 }
@@ -77,7 +81,9 @@ impl World {
         match input {
             Input::Submit { job, spec } => drop(self.specs.insert(*job, Arc::clone(spec))),
             Input::Fleet(FleetFact::ObjectsDeclared { objects }) => {
-                self.objects.extend(objects::others(objects));
+                self.declared.extend(objects::others(objects));
+                self.objects.clone_from(&self.declared);
+                self.budgets.declare(&objects.pod_disruption_budgets);
                 self.is_cause = true;
             }
             Input::Fleet(_)
@@ -93,6 +99,7 @@ impl World {
     pub fn command(&mut self, command: &Command) {
         match command {
             Command::Submit { attempt } => {
+                self.expect(*attempt);
                 self.arrived += 1;
                 self.waiting.insert((self.arrived, *attempt));
                 self.enter(*attempt, PodState::Waiting(self.arrived));
@@ -119,17 +126,34 @@ impl World {
     pub fn event(&mut self, at: SimTime, event: &Event) {
         match event {
             Event::Placed { attempt, placement, .. } => {
+                self.expect(*attempt);
                 let Some(claim) = placement.claims().first() else { return };
                 let is_told = self.pods.get(attempt).is_some_and(|record| record.is_bound);
                 self.enter(*attempt, PodState::Bound { node: claim.node, since: seconds(at), deleted: None });
                 self.is_cause |= !is_told;
             }
-            Event::Moved { attempt, to: Phase::Stopping, .. } => self.delete(at, *attempt),
-            Event::Ended { attempt, kept, .. } if kept.is_empty() => self.leave(*attempt),
-            Event::Ended { attempt, .. } => self.delete(at, *attempt),
+            Event::Moved { attempt, to: Phase::Running, .. } => self.budgets.runs(*attempt),
+            Event::Moved { attempt, to: Phase::Stopping, .. } => {
+                self.budgets.stops(*attempt);
+                self.delete(at, *attempt);
+            }
+            Event::Ended { attempt, kept, .. } => {
+                self.budgets.ends(*attempt);
+                match kept.is_empty() {
+                    true => self.leave(*attempt),
+                    false => self.delete(at, *attempt),
+                }
+            }
+            Event::Retry { attempt, .. } => self.budgets.is_tried_again(*attempt),
             Event::ClaimFreed { attempt, .. } => self.leave(*attempt),
             Event::CommitRefused { attempt, .. } => self.refused(*attempt),
             _ => {}
+        }
+    }
+
+    fn expect(&mut self, attempt: AttemptId) {
+        if let Some(spec) = self.specs.get(&attempt.job) {
+            self.budgets.expect(attempt, spec);
         }
     }
 
@@ -226,6 +250,8 @@ impl World {
             self.changed_pods.insert(*attempt);
         }
         self.changed_nodes.extend(fleet.iter().map(|(id, _)| id));
+        self.objects.clone_from(&self.declared);
+        self.budgets.forget_shown();
         self.is_cause = true;
     }
 
