@@ -260,7 +260,12 @@ impl<'t> Cleaner<'_, 't> {
             let key = entry.key.as_str();
             if ANNOTATIONS.contains(&key) {
                 let Some(value) = self.text(&entry.value) else { continue };
-                if key.starts_with("dryrack/") && key != "dryrack/patch" && value.parse::<SimDuration>().is_err() {
+                if key == "dryrack/rendezvous" && !matches!(value.as_str(), "true" | "false") {
+                    self.expected(&entry.value, &format!("true or false for `{key}`"), "write \"true\"");
+                    continue;
+                }
+                let is_flag = matches!(key, "dryrack/patch" | "dryrack/rendezvous");
+                if key.starts_with("dryrack/") && !is_flag && value.parse::<SimDuration>().is_err() {
                     self.expected(&entry.value, &format!("a duration for `{key}`"), "write a duration such as 30m");
                     continue;
                 }

@@ -225,8 +225,10 @@ pub fn created(object: &Object) -> Option<Seconds> {
 
 /// The terms in the annotations of an object's metadata.
 pub fn terms(metadata: Option<&Value>) -> Terms {
-    let of = |key: &str| -> Option<SimDuration> { metadata?.get("annotations")?.get(key)?.as_str()?.parse().ok() };
-    Terms { at: of("dryrack/at"), duration: of("dryrack/duration"), stop: of("dryrack/stop") }
+    let text = |key: &str| metadata?.get("annotations")?.get(key)?.as_str();
+    let of = |key: &str| -> Option<SimDuration> { text(key)?.parse().ok() };
+    let rendezvous = text("dryrack/rendezvous") == Some("true");
+    Terms { at: of("dryrack/at"), duration: of("dryrack/duration"), stop: of("dryrack/stop"), rendezvous }
 }
 
 pub fn seconds(of: Option<&Value>) -> Option<SimDuration> {

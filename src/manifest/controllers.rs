@@ -17,12 +17,19 @@ pub struct Terms {
     /// From `dryrack/stop`: the time that the pod takes to stop. Without it, the pod takes the whole grace period that it
     /// states.
     pub stop: Option<SimDuration>,
+    /// From `dryrack/rendezvous`: whether the pods begin their work when all of them run.
+    pub rendezvous: bool,
 }
 
 impl Terms {
     /// These terms, and those of `owner` where these say nothing.
     pub fn or(self, owner: Terms) -> Terms {
-        Terms { at: self.at.or(owner.at), duration: self.duration.or(owner.duration), stop: self.stop.or(owner.stop) }
+        Terms {
+            at: self.at.or(owner.at),
+            duration: self.duration.or(owner.duration),
+            stop: self.stop.or(owner.stop),
+            rendezvous: self.rendezvous || owner.rendezvous,
+        }
     }
 }
 

@@ -3,10 +3,11 @@
 use crate::shape::{Fields, Named, Shape};
 
 /// The annotations that matter to a rehearsal.
-pub const ANNOTATIONS: [&str; 11] = [
+pub const ANNOTATIONS: [&str; 12] = [
     "dryrack/at",
     "dryrack/duration",
     "dryrack/patch",
+    "dryrack/rendezvous",
     "dryrack/stop",
     "kueue.x-k8s.io/job-min-parallelism",
     "kueue.x-k8s.io/podset-preferred-topology",

@@ -48,7 +48,7 @@ pub(super) fn drafts(cluster: &Cluster, report: &mut Report) -> (Vec<Draft>, Vec
         }
         for (number, set) in controller.sets.iter().enumerate().filter(|(_, set)| !set.numbers.is_empty()) {
             let part = queued.as_ref().map(|workload| part(workload, number));
-            made_pods((controller, set, part), cluster, &mut jobs, &mut claims);
+            made_pods((controller, set, part), cluster, (&mut jobs, &mut claims), report);
         }
     }
     if let [first, ..] = &suspended[..] {
@@ -173,8 +173,8 @@ fn demand(pod: &Pod) -> Demand {
 fn made_pods(
     (controller, set, queued): (&Controller, &PodSet, Option<Arc<QueuedPart>>),
     cluster: &Cluster,
-    jobs: &mut Vec<Named>,
-    claims: &mut Vec<ResourceClaim>,
+    (jobs, claims): (&mut Vec<Named>, &mut Vec<ResourceClaim>),
+    report: &mut Report,
 ) {
     let is_job = matches!(controller.kind, Kind::Job | Kind::JobSet | Kind::QueuedWorkload);
     let base = |pod: Pod| JobSpec {
@@ -191,6 +191,23 @@ fn made_pods(
     let prefix = set.prefix();
     let count = set.numbers.len() as u32;
     let is_whole = set.numbers.iter().copied().eq(0..count);
+    if controller.terms.rendezvous && count > 1 {
+        match alone(set, is_job, is_whole) {
+            None => {
+                // The index of each pod is left out, because all are replicas of one job.
+                let spec = JobSpec { replicas: count, ..base(set.template.clone()) };
+                add(prefix, spec, jobs);
+                if let Some(job) = jobs.last_mut() {
+                    Arc::make_mut(&mut job.draft.arrival.behavior).together = Some(count);
+                }
+            }
+            Some(why) => {
+                let message = format!("the pods of `{}` cannot wait for each other: {why}", controller.key());
+                report.error_with_help(controller.span, message, "leave the annotation `dryrack/rendezvous` out");
+            }
+        }
+        return;
+    }
     if !set.pods_differ() && set.parallelism.is_none() && is_whole && count > 1 {
         let spec = JobSpec { replicas: count, ..base(set.template.clone()) };
         return add(prefix, spec, jobs);
@@ -211,6 +228,17 @@ fn made_pods(
         let name = if count == 1 && !is_numbered(controller.kind) { Arc::clone(&prefix) } else { name };
         let spec = JobSpec { run_limit: limit.clone().map(Box::new), ..base(pod) };
         add(name, spec, jobs);
+    }
+}
+
+/// Why the pods of a set cannot begin their work together. `None` if they can.
+fn alone(set: &PodSet, is_job: bool, is_whole: bool) -> Option<&'static str> {
+    match () {
+        () if !is_job => Some("only those of a Job or a JobSet end"),
+        () if set.parallelism.is_some() => Some("they do not all run at a time (`parallelism`)"),
+        () if !set.claims.is_empty() => Some("each has a claim of its own"),
+        () if !is_whole => Some("some of them exist already"),
+        () => None,
     }
 }
 
