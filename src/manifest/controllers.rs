@@ -145,10 +145,7 @@ impl PodSet {
                 let workers = if *is_leader { 1 } else { size.saturating_sub(1).max(1) };
                 let (group, worker) = (number / workers, if *is_leader { 0 } else { number % workers + 1 });
                 let label = |key: &str, value: u32| (Arc::from(key), Arc::from(value.to_string()));
-                vec![
-                    label("leaderworkerset.sigs.k8s.io/group-index", group),
-                    label("leaderworkerset.sigs.k8s.io/worker-index", worker),
-                ]
+                vec![label(GROUP, group), label(WORKER, worker)]
             }
         }
     }
@@ -162,6 +159,15 @@ impl PodSet {
             }
     }
 
+    /// The controller of the pod with this number, if it is not that of the template.
+    pub fn owner_of(&self, number: u32) -> Option<OwnerReference> {
+        let Naming::Groups { prefix, size, is_leader } = &self.naming else { return None };
+        Some(stateful_set(match is_leader {
+            true => Arc::clone(prefix),
+            false => of_workers(prefix, number / size.saturating_sub(1).max(1)),
+        }))
+    }
+
     /// The pod with this number.
     pub fn pod(&self, number: u32) -> Pod {
         let mut pod = self.template.clone();
@@ -173,6 +179,9 @@ impl PodSet {
                 claim.resource_claim_name = Some(claim_name(&name, local));
             }
         }
+        if let Some(owner) = self.owner_of(number) {
+            pod.metadata.owner_references = vec![owner];
+        }
         if let Naming::Nodes { nodes, .. } = &self.naming
             && let Some(node) = nodes.get(number as usize)
         {
@@ -181,6 +190,22 @@ impl PodSet {
         pod.metadata.name = name;
         pod
     }
+}
+
+/// Labels of the pods of a LeaderWorkerSet: its name, the number of the group, and the number of the pod in the group.
+pub const SET: &str = "leaderworkerset.sigs.k8s.io/name";
+pub const GROUP: &str = "leaderworkerset.sigs.k8s.io/group-index";
+pub const WORKER: &str = "leaderworkerset.sigs.k8s.io/worker-index";
+
+/// The name of the StatefulSet of the workers of a group.
+pub fn of_workers(set: &str, group: u32) -> Arc<str> {
+    Arc::from(format!("{set}-{group}"))
+}
+
+/// A reference to the StatefulSet that controls a pod.
+fn stateful_set(name: Arc<str>) -> OwnerReference {
+    let kind = Arc::from(Kind::StatefulSet.name());
+    OwnerReference { api_version: Arc::from("apps/v1"), kind, name, controller: true }
 }
 
 /// The claim that is made for a pod from a template.

@@ -56,6 +56,9 @@ pub fn controllers(builder: &mut Builder<'_>, cluster: &mut Cluster) {
             if object.kind == Kind::Deployment {
                 cluster.replica_sets.extend(selectors::replica_set(object, &controller, builder.report));
             }
+            if object.kind == Kind::LeaderWorkerSet {
+                cluster.stateful_sets.extend(selectors::of_groups(&controller));
+            }
             cluster.controllers.push(controller);
         } else if object.kind == Kind::DaemonSet && !has_pods {
             nowhere += 1;
@@ -337,7 +340,7 @@ impl Maker<'_, '_> {
         let worker = template.get("workerTemplate").and_then(Value::as_object).cloned();
         let leader = template.get("leaderTemplate").and_then(Value::as_object).cloned().or_else(|| worker.clone());
         let own = self.controller.name.to_string();
-        let labels = [("leaderworkerset.sigs.k8s.io/name", own.as_str())];
+        let labels = [(crate::controllers::SET, own.as_str())];
         let naming = |is_leader| Naming::Groups { prefix: Arc::from(own.as_str()), size, is_leader };
         let leaders = self.set(leader, &labels, replicas, naming(true));
         let workers = match replicas.saturating_mul(size - 1) {

@@ -15,12 +15,16 @@ impl Cluster {
         let key = |namespace: Arc<str>, owner: &OwnerReference| {
             owner.controller.then(|| (Arc::clone(&owner.kind), namespace, Arc::clone(&owner.name)))
         };
-        let named: BTreeSet<(Arc<str>, Arc<str>, Arc<str>)> = stated
+        let mut named: BTreeSet<(Arc<str>, Arc<str>, Arc<str>)> = stated
             .chain(made)
             .flat_map(|pod| {
                 pod.metadata.owner_references.iter().filter_map(|owner| key(pod.metadata.namespace(), owner))
             })
             .collect();
+        for (controller, set) in self.controllers.iter().flat_map(|one| one.sets.iter().map(move |set| (one, set))) {
+            let owners = set.numbers.iter().filter_map(|number| set.owner_of(*number));
+            named.extend(owners.filter_map(|owner| key(Arc::clone(&controller.namespace), &owner)));
+        }
         let is_named = |kind: Kind, metadata: &crate::api::ObjectMeta| {
             named.contains(&(Arc::from(kind.name()), metadata.namespace(), Arc::clone(&metadata.name)))
         };

@@ -221,7 +221,7 @@ fn a_slip_has_its_place_and_the_nearest_name() {
         (pod("nodeSelector: {gpu: true}"), "6:23", "found `true`, which YAML reads as true or false", "\"true\""),
         (pod("tolerations: [{key: a, operator: Exist}]"), "6:36", "`Exist` is not known as `operator`", "did you mean `Exists`?"),
         (pod("priority: high"), "6:13", "expected a whole number as `priority`, found `high`", "such as 1"),
-        (pod("priorityClassName: hgh"), "1:1", "no PriorityClass is named `hgh`", "system-cluster-critical"),
+        (pod("priorityClassName: hgh"), "6:22", "no PriorityClass is named `hgh`", "system-cluster-critical"),
         (pod("overhead: {cpu: 1 core}"), "6:19", "expected a quantity as `cpu`, found `1 core`", "500m"),
         (pod("affinity: []"), "6:13", "expected an affinity as `affinity`, found a list", "write `key: value`"),
         ("kind: Pod\nmetadata: {name: a}".to_string(), "1:1", "the object lacks `apiVersion`", "batch/v1"),
