@@ -20,10 +20,12 @@ pub fn clean(
     tree: &Tree,
     kind: &'static str,
     fields: &'static Fields,
+    is_checked: bool,
     report: &mut Report,
     unused: &mut Unused,
 ) -> Option<Map<String, Value>> {
-    let mut cleaner = Cleaner { report, unused, kind, path: Vec::new(), is_kept: true, seen: BTreeSet::new() };
+    let (path, seen) = (Vec::new(), BTreeSet::new());
+    let mut cleaner = Cleaner { report, unused, kind, path, is_kept: true, is_checked, seen };
     match cleaner.fields(tree, fields) {
         Some(Value::Object(map)) => Some(map),
         _ => None,
@@ -37,6 +39,8 @@ struct Cleaner<'r, 't> {
     path: Vec<&'t str>,
     /// Whether the fields of the current part are kept. In a part that is not kept, only ignored fields are counted.
     is_kept: bool,
+    /// Whether missing fields were reported already.
+    is_checked: bool,
     /// The paths that were counted for this object, so that each counts once for an object.
     seen: BTreeSet<String>,
 }
@@ -307,7 +311,7 @@ impl<'t> Cleaner<'_, 't> {
         }
         for name in fields.required {
             let is_given = entries.iter().any(|entry| entry.key == *name && !entry.value.is_nothing());
-            if !is_given && !meant.contains(name) {
+            if !is_given && !meant.contains(name) && !self.is_checked {
                 let span = entries.first().map_or(tree.span.start(), |entry| entry.key_span);
                 let message = format!("{} lacks `{name}`", fields.what);
                 self.report.error_with_help(span, message, format!("add `{name}:`"));

@@ -254,7 +254,8 @@ impl Builder<'_> {
     /// The spec of a pod with all defaults.
     pub fn pod(&mut self, mut pod: Map<String, Value>, span: Span) -> Option<Pod> {
         if let Some(Value::Object(spec)) = pod.get_mut("spec") {
-            self.classes.fill(spec, span, self.report);
+            let manifests = self.manifests;
+            self.classes.fill(spec, |key, name| manifests.place_of(span, key, name), self.report);
         }
         let mut pod: Pod = typed(Value::Object(pod), span, self.report)?;
         // The API server writes the default name into each pod.
@@ -284,7 +285,10 @@ impl Builder<'_> {
             let mut value = object.value.clone();
             let namespace: Arc<str> = Arc::from(object.namespace());
             let made = name_claims(&mut value).into_iter();
-            claims.extend(made.map(|claim| (Arc::clone(&namespace), claim, object.span)));
+            claims.extend(made.map(|claim| {
+                let place = object.place_of("resourceClaimTemplateName", &claim.template);
+                (Arc::clone(&namespace), claim, place)
+            }));
             let owner = self.owners.owner(index).map(|owner| {
                 let owner = &self.manifests.objects[owner];
                 (owner.kind, Arc::from(format!("{}/{}", owner.namespace(), owner.name())))

@@ -56,16 +56,16 @@ impl Classes {
         classes
     }
 
-    /// Fills in the spec of a pod. `span` is the place of the object that has it.
-    pub fn fill(&self, spec: &mut Map<String, Value>, span: Span, report: &mut Report) {
+    /// Fills in the spec of a pod. `place` returns where the spec names another object under a key.
+    pub fn fill(&self, spec: &mut Map<String, Value>, place: impl Fn(&str, &str) -> Span, report: &mut Report) {
         requests(spec);
         host_ports(spec);
-        self.runtime(spec, span, report);
-        self.priority(spec, span, report);
+        self.runtime(spec, &place, report);
+        self.priority(spec, &place, report);
         tolerations(spec);
     }
 
-    fn priority(&self, spec: &mut Map<String, Value>, span: Span, report: &mut Report) {
+    fn priority(&self, spec: &mut Map<String, Value>, place: impl Fn(&str, &str) -> Span, report: &mut Report) {
         let named = spec.get("priorityClassName").and_then(Value::as_str).filter(|name| !name.is_empty());
         let is_resolved = spec.contains_key("priority");
         let class = match named {
@@ -75,6 +75,7 @@ impl Classes {
                 let message = format!("no PriorityClass is named `{name}`");
                 let known = dryrack_nearest::hint(name, self.priorities.keys().map(String::as_str));
                 let add = format!("add it to the files, as `kubectl get priorityclass {name} -o yaml` prints it");
+                let span = place("priorityClassName", name);
                 report.error_with_help(span, message, format!("{add}; {}", known.unwrap_or_default()));
                 None
             }),
@@ -87,13 +88,14 @@ impl Classes {
         }
     }
 
-    fn runtime(&self, spec: &mut Map<String, Value>, span: Span, report: &mut Report) {
+    fn runtime(&self, spec: &mut Map<String, Value>, place: impl Fn(&str, &str) -> Span, report: &mut Report) {
         let Some(name) = spec.get("runtimeClassName").and_then(Value::as_str).map(str::to_string) else { return };
         let Some(class) = self.runtimes.get(&name) else {
             // A class usually only selects a container runtime. Without any class, there is nothing to compare with.
             if !self.runtimes.is_empty() {
                 let message = format!("no RuntimeClass is named `{name}`");
                 let help = dryrack_nearest::hint(&name, self.runtimes.keys().map(String::as_str));
+                let span = place("runtimeClassName", &name);
                 report.warning(span, message, help.unwrap_or_else(|| "add the class".to_string()));
             }
             return;

@@ -50,7 +50,8 @@ pub fn controllers(builder: &mut Builder<'_>, cluster: &mut Cluster) {
             for template in controller.sets.iter().flat_map(|set| &set.claims).map(|(_, template)| template) {
                 let is_it = |known: &&ClaimTemplate| known.name == *template && known.namespace == controller.namespace;
                 if cluster.claim_templates.iter().find(is_it).is_none() {
-                    cluster.missing_template(&controller.namespace, template, controller.span, builder.report);
+                    let place = object.place_of("resourceClaimTemplateName", template);
+                    cluster.missing_template(&controller.namespace, template, place, builder.report);
                 }
             }
             if object.kind == Kind::Deployment {
@@ -325,6 +326,7 @@ impl Maker<'_, '_> {
                     api_version: String::new(),
                     value: Map::new(),
                     span: self.controller.span,
+                    places: Vec::new(),
                 };
                 let set = self.job(&inner, &bare, Some((&of_job, &labels)));
                 let part = if replicas == 1 { name.to_string() } else { format!("{name}-{replica}") };

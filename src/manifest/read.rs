@@ -22,9 +22,20 @@ pub struct Object {
     pub value: Map<String, Value>,
     /// The place of its first key.
     pub span: Span,
+    /// The places of names of other objects, with the key and the name.
+    pub places: Vec<(&'static str, String, Span)>,
 }
 
+/// The keys whose values name other objects that may be missing.
+const NAMING: [&str; 3] = ["priorityClassName", "runtimeClassName", "resourceClaimTemplateName"];
+
 impl Object {
+    /// The place where the object names another one under this key, or else the place of the object.
+    pub fn place_of(&self, key: &str, name: &str) -> Span {
+        let is_it = |place: &&(&str, String, Span)| place.0 == key && place.1 == name;
+        self.places.iter().find(is_it).map_or(self.span, |(.., span)| *span)
+    }
+
     fn metadata(&self, key: &str) -> &str {
         self.value.get("metadata").and_then(|metadata| metadata.get(key)).and_then(Value::as_str).unwrap_or_default()
     }
@@ -61,6 +72,8 @@ pub struct Manifests {
     /// The place of each object, so that none is given twice.
     known: BTreeMap<(Kind, String, String), Span>,
     files: BTreeSet<std::path::PathBuf>,
+    /// Whether the objects have been read before, with all faults reported.
+    is_checked: bool,
 }
 
 impl Manifests {
@@ -99,6 +112,18 @@ impl Manifests {
                 false => self.unused.kind("files that are not manifests"),
             }
         }
+    }
+
+    /// Reads one object that was read from a file before, and whose faults are reported.
+    pub fn tree_again(&mut self, tree: &Tree, report: &mut Report) {
+        self.is_checked = true;
+        self.tree(tree, report);
+        self.is_checked = false;
+    }
+
+    /// The place where the object at `span` names another one under this key.
+    pub fn place_of(&self, span: Span, key: &str, name: &str) -> Span {
+        self.objects.iter().find(|object| object.span == span).map_or(span, |object| object.place_of(key, name))
     }
 
     /// Reads one object, or a list of objects.
@@ -161,8 +186,11 @@ impl Manifests {
     }
 
     fn object(&mut self, tree: &Tree, known: &'static Known, api_version: String, span: Span, report: &mut Report) {
-        let Some(value) = clean(tree, known.name, known.fields, report, &mut self.unused) else { return };
-        let mut object = Object { kind: known.kind, api_version, value, span };
+        let cleaned = clean(tree, known.name, known.fields, self.is_checked, report, &mut self.unused);
+        let Some(value) = cleaned else { return };
+        let mut places = Vec::new();
+        find_places(tree, &mut places);
+        let mut object = Object { kind: known.kind, api_version, value, span, places };
         versions::to_current(&mut object);
         let name = object.name().to_string();
         if name.is_empty() {
@@ -188,6 +216,23 @@ impl Manifests {
             self.known.insert(key, span);
         }
         self.objects.push(object);
+    }
+}
+
+/// Finds the names of other objects.
+fn find_places(tree: &Tree, places: &mut Vec<(&'static str, String, Span)>) {
+    match &tree.node {
+        Node::Map(entries) => {
+            for entry in entries {
+                let key = NAMING.iter().find(|key| **key == entry.key);
+                match (key, entry.value.scalar()) {
+                    (Some(key), Some(name)) => places.push((key, name.to_string(), entry.value.span)),
+                    _ => find_places(&entry.value, places),
+                }
+            }
+        }
+        Node::List(items) => items.iter().for_each(|item| find_places(item, places)),
+        Node::Scalar { .. } => {}
     }
 }
 

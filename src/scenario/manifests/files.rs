@@ -27,11 +27,17 @@ enum Arrives {
     AsCreated,
 }
 
-/// Replaces `files:` by the objects in the files. Returns whether the scenario has that key.
-pub(in super::super) fn expand(tree: &mut Tree, folder: &Path, tells_unused: bool, report: &mut Report) -> bool {
+/// Replaces `files:` by the objects in the files. Returns whether the scenario has that key. `is_made` says that nobody
+/// wrote the scenario: then what would be said at its key `files` is said at the first object.
+pub(in super::super) fn expand(
+    tree: &mut Tree,
+    folder: &Path,
+    (tells_unused, is_made): (bool, bool),
+    report: &mut Report,
+) -> bool {
     let Node::Map(entries) = &mut tree.node else { return false };
     let Some(at) = entries.iter().position(|entry| entry.key == "files") else { return false };
-    let files = entries.remove(at);
+    let mut files = entries.remove(at);
     let items = match &files.value.node {
         Node::List(items) => items.as_slice(),
         Node::Scalar { .. } | Node::Map(_) => std::slice::from_ref(&files.value),
@@ -46,6 +52,9 @@ pub(in super::super) fn expand(tree: &mut Tree, folder: &Path, tells_unused: boo
         for object in &mut manifests.objects[entry.objects.clone()] {
             annotate(object, entry, earliest);
         }
+    }
+    if let Some(first) = manifests.objects.first().filter(|_| is_made) {
+        (files.key_span, files.value.span) = (first.span, first.span);
     }
     tell_unused(&manifests.unused, tells_unused, files.key_span, report);
     let objects = manifests.objects.iter().map(tree_of);
@@ -122,26 +131,34 @@ fn annotate(object: &mut Object, entry: &Listed, earliest: Option<Seconds>) {
     }
 }
 
-/// The object as a tree. Each part has the place of the object.
+/// The object as a tree. Each part has the place of the object, except for the names of other objects.
 fn tree_of(object: &Object) -> Tree {
     let mut whole = Map::new();
     whole.insert("apiVersion".to_string(), Value::from(object.api_version.as_str()));
     whole.insert("kind".to_string(), Value::from(object.kind.name()));
     whole.extend(object.value.clone());
-    part(&Value::Object(whole), object.span)
+    part(&Value::Object(whole), object.span, object)
 }
 
-fn part(value: &Value, span: Span) -> Tree {
+/// Whether the tree is one of `tree_of`, whose faults are reported already: all its keys have the same place.
+pub(super) fn is_of_file(tree: &Tree) -> bool {
+    let Node::Map(entries) = &tree.node else { return false };
+    matches!(&entries[..], [one, other, ..] if one.key_span == other.key_span)
+}
+
+fn part(value: &Value, span: Span, object: &Object) -> Tree {
     let scalar = |text: String, quoted: bool| Node::Scalar { text, quoted };
     let node = match value {
         Value::Null => scalar(String::new(), false),
         Value::Bool(is) => scalar(is.to_string(), false),
         Value::Number(number) => scalar(number.to_string(), false),
         Value::String(text) => scalar(text.clone(), true),
-        Value::Array(items) => Node::List(items.iter().map(|item| part(item, span)).collect()),
+        Value::Array(items) => Node::List(items.iter().map(|item| part(item, object.span, object)).collect()),
         Value::Object(fields) => {
-            let entry =
-                |(key, value): (&String, &Value)| Entry { key: key.clone(), key_span: span, value: part(value, span) };
+            let entry = |(key, value): (&String, &Value)| {
+                let own = value.as_str().map_or(object.span, |name| object.place_of(key, name));
+                Entry { key: key.clone(), key_span: object.span, value: part(value, own, object) }
+            };
             Node::Map(fields.iter().map(entry).collect())
         }
     };

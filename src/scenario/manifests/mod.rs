@@ -59,9 +59,13 @@ pub(super) fn read(
     }
     let mut manifests = Manifests::default();
     let stated: &[Tree] = if file.has("manifests") { file.list("manifests", report) } else { &[] };
-    for tree in stated.iter().chain(&short.objects) {
-        manifests.tree(tree, report);
+    for tree in stated {
+        match files::is_of_file(tree) {
+            true => manifests.tree_again(tree, report),
+            false => manifests.tree(tree, report),
+        }
     }
+    short.objects.iter().for_each(|tree| manifests.tree(tree, report));
     // Without the faulty parts, more would seem wrong.
     if report.has_errors() && !had_errors {
         return Lowered::default();
