@@ -93,8 +93,9 @@ impl Kubernetes {
             panic!("{} is refused, and fits", pod.key);
         };
         let preempts = post_filter.preemption.as_ref().is_some_and(|preemption| !preemption.best.is_empty());
-        let is_same = *reasons == histogram(&decision, self.cluster.nodes().len()) && plugins == plugins_of(&decision);
-        assert!(is_same && !preempts, "{} is refused for other reasons", pod.key);
+        let now = histogram(&decision, self.cluster.nodes().len());
+        let is_same = *reasons == now && plugins == plugins_of(&decision);
+        assert!(is_same && !preempts, "{} is refused for {reasons:?}, not {now:?} ({preempts})", pod.key);
     }
 
     /// Where an attempt starts now.

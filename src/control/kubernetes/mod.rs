@@ -73,8 +73,9 @@ struct PodRecord {
     group: GroupId,
 }
 
-/// What makes two pods equal: the stated object, the demand, the priority, and the terms of their admission.
-type Template = (Option<Arc<Pod>>, u32, i32, Option<u32>);
+/// What makes two pods equal: the stated object, the demand, the priority, the terms of their admission, and whether they
+/// state their node, which only the first attempt does.
+type Template = (Option<Arc<Pod>>, u32, i32, Option<u32>, bool);
 
 pub(crate) struct Kubernetes {
     options: KubernetesOptions,
@@ -180,7 +181,10 @@ impl Kubernetes {
         let stated = core.jobs[replica.job.index()].spec.pod.clone();
         let terms = core.admission.terms_number(index);
         let next = self.groups + 1;
-        let group = *self.templates.entry((stated, replica.demand, info.priority, terms)).or_insert(next);
+        let group = *self
+            .templates
+            .entry((stated, replica.demand, info.priority, terms, spec.node_name.is_some()))
+            .or_insert(next);
         self.groups = self.groups.max(group);
         group
     }
