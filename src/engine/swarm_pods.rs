@@ -30,7 +30,8 @@ pub fn draw_pod_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
     let has_kueue = draws.chance(500);
     let only_queue = has_kueue && draws.chance(300);
     let is_drawn = |profile: &&Arc<Profile>| match only_queue {
-        true => profile.flow.is_queue(),
+        // Jobs of Slurm do not wait for Kueue.
+        true => profile.flow.is_queue() && profile.slurm.is_none(),
         false => profile.flow.kubernetes().is_some(),
     };
     let pool: Vec<Arc<Profile>> = profiles.iter().filter(is_drawn).cloned().collect();

@@ -94,6 +94,10 @@ impl Kubernetes {
         let named = info.pod.spec.node_name.as_ref().and_then(|name| self.cluster.find(name));
         let node = named.ok_or(Reason::NodeGone)?;
         let left = self.cluster.node(node);
+        // The kubelet asks this too, and refuses the pod.
+        if !info.wants_node(left.name(), left.labels()) {
+            return Err(Reason::NodeAffinityMismatch);
+        }
         let has_room = |name: &Resource| {
             left.requested.get(name) + info.requests.exact.get(name) <= left.shape.allocatable.get(name)
         };
