@@ -272,8 +272,11 @@ fn finish(
 ) -> ExitResult {
     let plan = &planning.plan;
     let comparison = compare(plan, runs);
-    let answer = answer(plan, &comparison, found);
     let best = plan.minimize.and_then(|objective| comparison.best(objective));
+    let mut answer = answer(plan, &comparison, found);
+    if let Some(row) = best {
+        answer.push_str(&planning.fleet(row)?);
+    }
     let breaks = best.map_or(Ok(Vec::new()), |row| planning.breaks(row))?;
     let lines = breaks_of(planning, best, &breaks);
     let asked: Vec<String> = (runs.values().next())

@@ -17,7 +17,7 @@ use dryrack_engine::Progress;
 use dryrack_metrics::ResampledFrom;
 use dryrack_plan::{
     BREAK_SEEDS, Break, BreakResult, InputHash, Lasting, LastingUntil, PlanHeader, PlanRun, Row, breaks, first_month,
-    of_month, run_changed,
+    kinds, of_month, run_changed,
 };
 use dryrack_scenario::{Horizon, Options, PlanFile, load_plan};
 use dryrack_units::counted;
@@ -60,6 +60,22 @@ impl Planning {
         let header =
             PlanHeader { dryrack: env!("CARGO_PKG_VERSION").to_string(), plan: plan.title.clone(), input: hash.hex() };
         Ok(Planning { plan, base, header, assumed: assumed.into_iter().collect() })
+    }
+
+    /// A sentence that names the nodes which an alternative has from the start, such as ` The fleet: 4 nodes with 8
+    /// a100-80g.`. Empty if it has none.
+    pub fn fleet(&self, row: &Row) -> Result<String, Failure> {
+        let loaded = self.plan.load(row.cell, self.plan.seeds.first().copied(), &self.base);
+        let loaded = loaded.map_err(|faults| Failure::Input(faults.to_string()))?;
+        let kinds = kinds(&loaded.rehearsal);
+        let parts: Vec<String> =
+            kinds.iter().map(|kind| format!("{} with {}", counted(kind.count, "node"), kind.called)).collect();
+        let named: usize = kinds.iter().map(|kind| kind.count).sum();
+        let rest = match (row.fleet.nodes as usize).saturating_sub(named) {
+            0 => String::new(),
+            rest => format!(" and {}", counted(rest, "other node")),
+        };
+        Ok(if parts.is_empty() { String::new() } else { format!(" The fleet: {}{rest}.", parts.join(", ")) })
     }
 
     /// How the trace of an alternative is resampled with each seed, if it is.

@@ -298,7 +298,14 @@ pub fn quantile(ascending: &[SimDuration], percent: usize) -> SimDuration {
 }
 
 /// The percentiles of waits that are kept for each run.
-pub const WAIT_PERCENTS: [u8; 14] = [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 98, 99, 100];
+pub const WAIT_PERCENTS: [u8; 101] = {
+    let (mut all, mut percent) = ([0; 101], 0);
+    while percent < all.len() {
+        all[percent] = percent as u8;
+        percent += 1;
+    }
+    all
+};
 
 /// The waits in seconds at the percentiles of [`WAIT_PERCENTS`]. Replicas that were never placed count as the longest
 /// waits. If a percentile falls on such a replica, its value is `None`.

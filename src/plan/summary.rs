@@ -161,7 +161,7 @@ impl Row {
             Objective::PricePerHour => {
                 let hour = self.fleet.price_per_hour_millionths.unwrap_or_default();
                 let month = Money::new(hour.saturating_mul(HOURS_PER_MONTH));
-                let month = if currency.is_empty() { String::new() } else { format!(" ({month}{currency} a month)") };
+                let month = if currency.is_empty() { String::new() } else { format!(", {month}{currency} a month") };
                 format!("{}{currency} an hour{month}", Money::new(hour))
             }
             Objective::Cost => format!("a cost of {}", measured(&currency, 2)),
@@ -270,7 +270,7 @@ pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&SearchRes
             let seeds = counted(row.runs, "seed");
             let sure = how_sure(row);
             let meets = format!("It meets {} with {seeds}{sure}.", all_of(plan.asked.len()));
-            format!("{} is enough: {fleet}. {meets}{}", row.name, beside(plan, comparison, objective, row))
+            format!("{} is enough: {fleet}. {meets}", row.name)
         }
         None => none_keeps(plan, comparison),
     };
@@ -285,6 +285,9 @@ pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&SearchRes
             }
         },
     });
+    if let Some(best) = comparison.best(objective) {
+        text.push_str(&beside(plan, comparison, objective, best));
+    }
     text
 }
 
@@ -298,15 +301,14 @@ fn beside(plan: &PlanFile, comparison: &Comparison, objective: Objective, best: 
     let cost = |row: &&Row| row.of(objective).unwrap_or(f64::INFINITY);
     let equal: Vec<&str> =
         keeping().filter(|row| cost(row).total_cmp(&least).is_eq()).map(|row| row.name.as_str()).collect();
+    let asked = if plan.asked.len() < 2 { "the constraint" } else { "all constraints" };
     let mut text = match equal[..] {
         [] => String::new(),
-        [one] => format!(" {one} costs the same and meets them too."),
-        [first, ..] => {
-            format!(
-                " {} cost the same and meet them too; the first is {first}.",
-                counted(equal.len(), "other alternative")
-            )
-        }
+        [one] => format!(" {one} costs the same as the answer and meets {asked} too."),
+        [first, ..] => format!(
+            " {} cost the same as the answer and meet {asked} too; the first is {first}.",
+            counted(equal.len(), "other alternative")
+        ),
     };
     let dearer = keeping().filter(|row| cost(row) > least && cost(row).is_finite());
     if let Some(next) = dearer.min_by(|one, other| cost(one).total_cmp(&cost(other)).then(one.cell.cmp(&other.cell))) {
@@ -315,7 +317,8 @@ fn beside(plan: &PlanFile, comparison: &Comparison, objective: Objective, best: 
             false => String::new(),
         };
         let amount = next.amount(objective, plan.currency.as_deref());
-        text.push_str(&format!(" The next one that meets them is {}: {amount}{more}.", next.name));
+        let of = if comparison.rows.len() < plan.cells() { "Of those that were run, the" } else { "The" };
+        text.push_str(&format!(" {of} next cheapest that meets {asked} is {}: {amount}{more}.", next.name));
     }
     text
 }

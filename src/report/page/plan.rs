@@ -315,13 +315,13 @@ impl PlanReport {
                 Some(false) => ", does not meet all constraints",
                 None => ", unknown",
             };
-            Line { name: format!("{} ({}{keeps})", row.name, amount(row.cost)), points, kind: Kind::Line, look }
+            Line { name: format!("{} ({}{keeps})", row.name, amount(row.cost)), points, kind: Kind::Steps, look }
         });
         Some(Chart {
             title: "Waiting time".into(),
             description:
-                "Share of all replicas that were placed within this time, for the answer and its neighbours on the \
-                 frontier; each percentile is the mean over the seeds. A curve ends where the other replicas were \
+                "Share of all replicas that were placed within this time, in steps of a percent, for the answer and its \
+                 neighbours on the frontier; each percentile is the mean over the seeds. A curve ends where the other replicas were \
                  never placed."
                     .into(),
             x,
