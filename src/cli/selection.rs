@@ -82,7 +82,7 @@ impl JobArgs {
 pub fn select(args: &SelectArgs, format: Format) -> ExitResult {
     let asked = args.asked.load()?;
     let profile = &asked.rehearsal.profile;
-    if profile.flow.kubernetes().is_some() {
+    if !profile.flow.decides_by_scheduler() {
         let message = format!(
             "error: under the profile `{}`, kube-scheduler chooses the nodes, and `select` does not know its rules\n  \
              = help: run the scenario, and use `dryrack explain` to see each node's reasons\n",

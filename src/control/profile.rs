@@ -135,6 +135,16 @@ impl FlowOptions {
         }
     }
 
+    /// Whether a node's state keeps a job away only if the job does not tolerate it, as a taint does.
+    pub fn treats_states_as_taints(&self) -> bool {
+        self.kubernetes().is_some()
+    }
+
+    /// Whether `select` and `evaluate` know all rules by which the flow decides: those of the profile's scheduler.
+    pub fn decides_by_scheduler(&self) -> bool {
+        self.kubernetes().is_none()
+    }
+
     fn faults(&self, is_historic: bool) -> Vec<ProfileError> {
         match self {
             FlowOptions::Queue => Vec::new(),

@@ -236,8 +236,7 @@ impl Questions<'_> {
                 "{attempt} took what is not offered"
             );
         }
-        // `select` and `evaluate` do not know the rules of kube-scheduler.
-        if self.profile().historic || self.profile().flow.kubernetes().is_some() {
+        if self.profile().historic || !self.profile().flow.decides_by_scheduler() {
             return;
         }
         // Check only one placement in eight, because each check examines every node and GPU.
@@ -269,7 +268,7 @@ impl Questions<'_> {
             && watched.sight.context.least <= 1
             && watched.sight.context.fleet.is_none()
             && !self.profile().historic
-            && self.profile().flow.kubernetes().is_none()
+            && self.profile().flow.decides_by_scheduler()
     }
 
     fn held(&mut self, attempt: AttemptId, (refusal, reasons): (Refusal, &Histogram)) {
@@ -314,7 +313,7 @@ impl Questions<'_> {
         if seed.is_multiple_of(SELECTED) {
             let job = JobId::new(draws.index(self.rehearsal.arrivals.len()));
             let found = selection(self.rehearsal, job, None, None);
-            if self.profile().historic || self.profile().flow.kubernetes().is_some() {
+            if self.profile().historic || !self.profile().flow.decides_by_scheduler() {
                 return;
             }
             let examination = found.sight.examine(&self.profile().scheduler);

@@ -23,9 +23,8 @@ pub struct Audit {
     historic: bool,
     /// Whether the flow is dstack's. There, separate tasks are nodes of a run, and each node has its own placement.
     has_runs: bool,
-    /// Whether the flow is that of Kubernetes. There, a pod may get a node whose taints it tolerates, though the node is
-    /// not ready.
-    is_kubernetes: bool,
+    /// Whether a job may get a node that is not ready, if it tolerates the state.
+    treats_states_as_taints: bool,
     /// What Kueue adds to the pods that it admits.
     flavors: Flavors,
     /// Whether nodes of one run may share a host by using different blocks of it.
@@ -85,7 +84,7 @@ impl Audit {
         Audit {
             historic: profile.historic,
             has_runs: profile.flow.polled().is_some(),
-            is_kubernetes: profile.flow.kubernetes().is_some(),
+            treats_states_as_taints: profile.flow.treats_states_as_taints(),
             utilization: Some(profile.policies.utilization),
             shares_hosts: profile.scheduler.offers.multinode_takes == MultinodeTakes::Blocks,
             ..Audit::default()
@@ -95,8 +94,8 @@ impl Audit {
     /// Switches to another profile. If the previous profile was historic, broken safety stays allowed, because the
     /// attempts that broke it may continue.
     fn follow(&mut self, profile: &Profile) {
-        let Audit { historic, utilization, shares_hosts, is_kubernetes, .. } = Audit::new(profile);
-        self.is_kubernetes = is_kubernetes;
+        let Audit { historic, utilization, shares_hosts, treats_states_as_taints, .. } = Audit::new(profile);
+        self.treats_states_as_taints = treats_states_as_taints;
         (self.historic, self.utilization, self.shares_hosts) = (self.historic || historic, utilization, shares_hosts);
         let at_work = self.phases.iter().filter(|(_, (_, phase))| *phase == Phase::Running);
         let attempt = |((job, replica), (number, _)): (&(JobId, u32), &(u32, Phase))| AttemptId {
@@ -163,7 +162,7 @@ impl Audit {
             let (shape, state) = &self.nodes[claim.node.index()];
             let is_made = *state == NodeState::Joining && offer_of(shape).is_some();
             let tolerations = stated_tolerations(&spec).iter().chain(self.flavors.tolerations(&spec));
-            let is_tolerated = self.is_kubernetes && tolerate_state(tolerations, *state);
+            let is_tolerated = self.treats_states_as_taints && tolerate_state(tolerations, *state);
             assert!(
                 *state == NodeState::Ready || is_made || is_tolerated || excused,
                 "{attempt} was placed on a node that is {state:?}"

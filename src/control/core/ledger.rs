@@ -54,7 +54,7 @@ impl Core {
         let tolerates = |state: NodeState| {
             let of_admission = self.admission.tolerations(index);
             let tolerations = safety::stated_tolerations(spec).iter().chain(&of_admission);
-            self.profile.flow.kubernetes().is_some() && safety::tolerate_state(tolerations, state)
+            self.profile.flow.treats_states_as_taints() && safety::tolerate_state(tolerations, state)
         };
         let mut broken = safety::broken_by(&self.fleet, demand, placement, tolerates);
         if !safety::has_its_devices(&self.fleet, spec, placement) {
