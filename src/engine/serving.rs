@@ -328,7 +328,7 @@ impl Service {
     }
 
     fn join(&mut self, attempt: AttemptId) {
-        let replica = self.replicas.entry(attempt).or_insert_with(Replica::default);
+        let replica = self.replicas.entry(attempt).or_default();
         replica.is_draining = false;
         self.by_load.insert((replica.load(), attempt));
     }
