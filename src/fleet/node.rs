@@ -43,10 +43,6 @@ pub struct NodeShape {
     pub gpus: Vec<GpuShape>,
     /// The price per hour, if the scenario gives one.
     pub price_per_hour: Option<Money>,
-    /// Set if the price is due whether or not the node is there. Left out if absent, so that digests of other nodes do
-    /// not change.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub payment: Option<Payment>,
     /// The power draw, if the scenario gives one.
     #[serde(default)]
     pub power: Option<Power>,
@@ -60,9 +56,13 @@ pub struct NodeShape {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubernetes: Option<Arc<KubernetesNode>>,
     /// The devices of the node that are GPUs or parts of GPUs, if drivers of dynamic resource allocation publish any.
-    /// Their GPUs come last in `gpus`. This field must stay last, and is left out if there are no devices.
+    /// Their GPUs come last in `gpus`. This field and the next must stay last, and are left out if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<PublishedDevice>,
+    /// Set if the price is due whether or not the node is there. Left out if absent, so that digests of other nodes do
+    /// not change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payment: Option<Payment>,
 }
 
 /// The fields of a Kubernetes node that the other fields of a node do not hold.

@@ -162,10 +162,11 @@ fn what_is_digested_can_be_read_back_from_its_bytes() {
         world.fleets.iter().for_each(|fleet| reads_back(&**fleet));
         for node in &world.nodes {
             let shape = &*node.spec.shape;
-            // Only nodes of Kubernetes have these fields, which are the last.
+            // Only nodes of Kubernetes and nodes with a payment have these fields, which are the last.
             let bytes = postcard::to_extend(shape, Vec::new()).expect("it has a compact form");
             let bytes = postcard::to_extend(&shape.kubernetes, bytes).expect("it has a compact form");
             let bytes = postcard::to_extend(&shape.devices, bytes).expect("it has a compact form");
+            let bytes = postcard::to_extend(&shape.payment, bytes).expect("it has a compact form");
             assert_eq!(&postcard::from_bytes::<dryrack_fleet::NodeShape>(&bytes).expect("it reads back"), shape);
         }
         for arrival in &world.arrivals {
