@@ -150,9 +150,12 @@ pub(super) struct Traced {
     pub list: Option<TaskList>,
 }
 
+/// How a trace is used, its jobs as drafts or as a list, and the workload of its whole list.
+pub(super) type TracedParts = (Option<TraceUse>, (Vec<Draft>, Option<TaskList>), Option<Target>);
+
 impl Traced {
     /// How the trace is used, its jobs, and the workload of the whole list.
-    pub fn parts(self) -> (Option<TraceUse>, (Vec<Draft>, Option<TaskList>), Option<Target>) {
+    pub fn parts(self) -> TracedParts {
         (Some(self.used), (self.drafts, self.list), self.target)
     }
 }
