@@ -67,7 +67,7 @@ fn every_example_of_the_reference_holds() {
 }
 
 /// The pages about scenarios, by name.
-const PAGES: [(&str, &str); 8] = [
+const PAGES: [(&str, &str); 9] = [
     ("DSTACK.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/DSTACK.md"))),
     ("HARDWARE.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/HARDWARE.md"))),
     ("JOBS.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/JOBS.md"))),
@@ -75,6 +75,7 @@ const PAGES: [(&str, &str); 8] = [
     ("LOAD-AND-FAILURES.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/LOAD-AND-FAILURES.md"))),
     ("MODELS.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/MODELS.md"))),
     ("RUNS.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/RUNS.md"))),
+    ("SERVING.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/SERVING.md"))),
     ("SLURM.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/SLURM.md"))),
 ];
 
