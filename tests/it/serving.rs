@@ -58,7 +58,7 @@ fn nanos(all: &ServiceAccount, function: Function, series: RequestSeries) -> u64
 /// as JSON for the independent simulation.
 fn draw(seed: u64) -> (String, String, Value) {
     let mut draws = Stream::new(seed, "serving test", 0);
-    let chunked = seed % 2 == 0;
+    let chunked = seed.is_multiple_of(2);
     let prefill = draws.between(2_000, 20_000);
     let (base, per_sequence) = (draws.between(2_000, 20_000), draws.between(0, 900));
     let per_1k_context = draws.between(0, 400);
