@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn a_question_is_asked_again_until_the_answer_can_be_used() {
         let chosen = asked(&mut "h100\nh100-80g-x8\n0\n4\nslurm\n\nno-such-file\n\n".as_bytes());
-        let chosen = chosen.ok().expect("the last answer to each question can be used");
+        let chosen = chosen.expect("the last answer to each question can be used");
         assert_eq!((chosen.machine.as_str(), chosen.nodes), ("h100-80g-x8", 4));
         assert_eq!((chosen.profile.as_str(), chosen.trace), ("easy", None));
         assert!(asked(&mut "h100-80g-x8\n".as_bytes()).is_err(), "the answers end too early");
