@@ -108,6 +108,14 @@ jobs:
   - {name: e, gpus: 1, count: 2, until: 1d, arrivals: {bursty: {quiet: 1/h, quiet_for: 1h, busy: 2/h, busy_for: 1h}}}
   - {name: f, gpus: 1, count: 2, arrivals: {every: 1h, batch: {uniform: {from: 1, to: 2}}}}
   - {name: g, gpus: 1, replicas: {min: 1, max: 2}, scaling: {metric: rps, target: 10}, requests: [{at: 0s, rps: 8}]}
+  - name: h
+    gpus: 1
+    serving:
+      table: {file: none.csv, gpu: l4}
+      kv_cache_tokens: 1000
+      max_sequences: 1
+      max_batched_tokens: 1000
+      requests: {rps: 1, for: 1h, input_tokens: 1, output_tokens: 1}
 changes: [{at: 1h, job: d, replicas: 2}]
 trace: {file: none.csv, format: csv, resample: {block: 1d}}
 ";
@@ -123,6 +131,7 @@ fn the_schema_has_every_key_that_the_reader_knows_and_no_other() {
         "scenarios/kubernetes",
         "scenarios/live",
         "scenarios/operations",
+        "scenarios/serving",
         "tests/it/broken",
     ] {
         for entry in std::fs::read_dir(root.join(folder)).into_iter().flatten() {
