@@ -223,6 +223,7 @@ fn published_measurements_are_met_within_the_stated_error() {
     for (input, ttft, tpot) in [(1024, 500.1, 45.9), (2048, 945.6, 46.0), (3072, 1397.4, 46.2)] {
         let all = benchmark(steps, (1, 4), &input.to_string(), "128");
         let errors = [mean(&all, RequestSeries::Ttft) / ttft - 1.0, mean(&all, RequestSeries::Tpot) / tpot - 1.0];
+        println!("{input} input tokens: TTFT {:+.1} %, TPOT {:+.1} %", errors[0] * 100.0, errors[1] * 100.0);
         assert!(errors.iter().all(|error| error.abs() < LARGEST_ERRORS[0]), "ISL {input}: {errors:.3?}");
     }
     // DeepSeek R1 on eight H200: concurrency, and means of TTFT, TPOT and latency in milliseconds.
@@ -232,6 +233,8 @@ fn published_measurements_are_met_within_the_stated_error() {
         let all = benchmark(DEEPSEEK, (concurrency, concurrency * 10), tokens, tokens);
         let found = [RequestSeries::Ttft, RequestSeries::Tpot, RequestSeries::Latency].map(|series| mean(&all, series));
         let errors = [found[0] / ttft - 1.0, found[1] / tpot - 1.0, found[2] / latency - 1.0];
+        let [ttft, tpot, latency] = errors.map(|error| error * 100.0);
+        println!("{concurrency} clients: TTFT {ttft:+.0} %, TPOT {tpot:+.0} %, latency {latency:+.0} %");
         let is_met = errors.iter().zip(&LARGEST_ERRORS[1..]).all(|(error, most)| error.abs() < *most);
         assert!(is_met, "concurrency {concurrency}: {errors:.3?}");
     }
@@ -240,4 +243,4 @@ fn published_measurements_are_met_within_the_stated_error() {
 /// Fitted to the rows with 8 and 64 clients: TPOT 12.8 and 34.6 ms, TTFT 330.6 and 423.1 ms.
 const DEEPSEEK: &str = "prefill: 11000 tokens/s\n      step: {base: 10ms, per_sequence: 304us}";
 /// The errors that scenarios/SERVING.md states: of the first benchmark, and of TTFT, TPOT and latency of the second one.
-const LARGEST_ERRORS: [f64; 4] = [0.02, 0.5, 0.14, 0.15];
+const LARGEST_ERRORS: [f64; 4] = [0.02, 0.41, 0.14, 0.15];
