@@ -33,7 +33,7 @@ pub fn text(outcome: &Outcome<'_>) -> String {
 fn folded(outcome: &Outcome<'_>) -> String {
     let mut text = String::new();
     for (folder, tested) in by_folder(&outcome.tested) {
-        let passed = || tested.iter().flat_map(|tested| &tested.cases).filter(|case| case.status == Status::Passed);
+        let passed = || tested.iter().flat_map(|one| &one.cases).filter(|case| case.status == Status::Passed);
         let wall: Duration = passed().map(|case| case.wall).sum();
         let runs = counted(passed().count(), "run");
         if passed().next().is_some() {
@@ -50,17 +50,23 @@ fn folded(outcome: &Outcome<'_>) -> String {
     let is_not_run = |case: &&Case| case.status == Status::NotRun;
     let not_run = outcome.tested.iter().flat_map(|tested| &tested.cases).filter(is_not_run).count();
     if not_run > 0 {
-        let lack = "without the traces or released programs that they need; --verbose names them";
-        text.push_str(&format!("\n{} not run, {lack}\n", counted(not_run, "run")));
+        let need = "need traces or released programs that are not here; --verbose names them";
+        text.push_str(&format!("\nnot run: {}, which {need}\n", counted(not_run, "run")));
     }
     text + &summary_line(outcome)
 }
 
-/// Neighbouring files of the same folder.
-fn by_folder(tested: &[Tested]) -> impl Iterator<Item = (&Path, &[Tested])> {
-    let folder = |tested: &Tested| tested.file.parent().map(Path::to_path_buf);
-    let groups = tested.chunk_by(move |a, b| folder(a) == folder(b));
-    groups.map(|group| (group[0].file.parent().unwrap_or(Path::new("")), group))
+/// The files of each folder, in the order of the folders' first files.
+fn by_folder(tested: &[Tested]) -> Vec<(&Path, Vec<&Tested>)> {
+    let mut folders: Vec<(&Path, Vec<&Tested>)> = Vec::new();
+    for one in tested {
+        let folder = one.file.parent().unwrap_or(Path::new(""));
+        match folders.iter_mut().find(|(known, _)| *known == folder) {
+            Some((_, files)) => files.push(one),
+            None => folders.push((folder, vec![one])),
+        }
+    }
+    folders
 }
 
 fn listed(outcome: &Outcome<'_>) -> String {
