@@ -2,7 +2,6 @@
 
 use std::io::{BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use clap::Args;
 
@@ -12,13 +11,11 @@ use super::roots::options;
 use super::source::SourceArgs;
 use dryrack_catalog as catalog;
 use dryrack_import::{FoundOptions, nodes_text};
-use dryrack_live::clock::{Clock, std_duration};
 use dryrack_live::probe::shown_url;
-use dryrack_live::stop::Stop;
 use dryrack_profile::profile_names;
 use dryrack_scenario as scenario;
 use dryrack_trace::TaskStream;
-use dryrack_units::{Bytes, SimDuration, counted};
+use dryrack_units::{Bytes, counted};
 
 /// The most nodes that `--nodes` takes.
 const NODES_MAX: u32 = 100_000;
@@ -75,11 +72,11 @@ pub fn init(args: &InitArgs) -> ExitResult {
     };
     let jobs = trace.unwrap_or_else(|| example_jobs(gpus));
     WholeFile::write(&args.out, scenario_text(&chosen, &nodes, &jobs).as_bytes())?;
-    report(args, &args.out)
+    report(&chosen, &args.out)
 }
 
 /// Checks the new file as `dryrack check` does, and says what to do next.
-fn report(args: &InitArgs, file: &Path) -> ExitResult {
+fn report(chosen: &Chosen, file: &Path) -> ExitResult {
     let name = file.display();
     let diagnostics = scenario::check(file, &options(file));
     warn(&diagnostics.to_string());
@@ -87,7 +84,7 @@ fn report(args: &InitArgs, file: &Path) -> ExitResult {
         print(&format!("{name} is written; mend the errors, then run `dryrack check {name}`\n"))?;
         return Ok(Exit::BadInput);
     }
-    let check = match args.trace {
+    let check = match chosen.trace {
         Some(_) => format!("  dryrack trace check {name}        jobs that can never be placed, and why\n"),
         None => String::new(),
     };
@@ -197,12 +194,7 @@ fn nodes_of_machine(chosen: &Chosen) -> (String, u32) {
 /// Writes the nodes that the source reports to a file of their own, and includes that file. Also returns the largest
 /// number of GPUs in one of them.
 fn found_nodes(args: &InitArgs, part: &Path) -> Result<(String, u32), Failure> {
-    let clock = Arc::new(Clock::start());
-    let within = args.source.within(SimDuration::from_secs(30));
-    let mut probe = args.source.probe(&clock)?;
-    let polled = probe.poll_unless(&Stop::on_signals()?, std_duration(within));
-    let at = clock.now();
-    let snapshot = polled.map_err(|missing| Failure::Input(format!("error: {missing} ({})", missing.name())))?;
+    let (snapshot, at) = args.source.read()?;
     if snapshot.nodes.is_empty() {
         return Err(Failure::Input(format!("error: --from {} reports no nodes", shown_url(args.source.from()))));
     }

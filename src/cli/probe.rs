@@ -1,7 +1,6 @@
 //! `dryrack probe`: finds machines and their current use, and writes them as nodes of a scenario.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -12,9 +11,8 @@ use super::output::{Format, WholeFile, print, print_json, warn};
 use super::source::SourceArgs;
 use dryrack_catalog as catalog;
 use dryrack_import::{ClusterSource, FoundOptions, nodes_text};
-use dryrack_live::clock::{Clock, Deadline, Stamp, std_duration};
+use dryrack_live::clock::{Deadline, Stamp, std_duration};
 use dryrack_live::probe::{GpuSnapshot, Kubernetes, NodeSnapshot, Reading, Snapshot, shown_url};
-use dryrack_live::stop::Stop;
 use dryrack_report::table;
 use dryrack_units::{Bytes, GpuShare, SimDuration, counted};
 
@@ -68,12 +66,7 @@ pub fn probe(args: &ProbeArgs, format: Format) -> ExitResult {
         None => None,
         Some(typed) => Some(catalog::gpu(typed).ok_or_else(|| unknown_gpu(typed))?),
     };
-    let clock = Arc::new(Clock::start());
-    let within = args.source.within(SimDuration::from_secs(30));
-    let mut probe = args.source.probe(&clock)?;
-    let polled = probe.poll_unless(&Stop::on_signals()?, std_duration(within));
-    let at = clock.now();
-    let snapshot = polled.map_err(|missing| Failure::Input(format!("error: {} ({})", missing, missing.name())))?;
+    let (snapshot, at) = args.source.read()?;
     let options = FoundOptions { idle_up_to: args.idle_up_to, gpu, without_use: args.without_use };
     if let Some(out) = &args.out {
         WholeFile::write(out, nodes_text(&snapshot.nodes, &about(args, &snapshot, at), &options).as_bytes())?;

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 
 use super::exit::Failure;
-use dryrack_live::clock::Clock;
-use dryrack_live::probe::{Exporter, GpuSource, Guarded, Probe, SOURCES, Source, SourceOptions};
+use dryrack_live::clock::{Clock, Stamp, std_duration};
+use dryrack_live::probe::{Exporter, GpuSource, Guarded, Probe, SOURCES, Snapshot, Source, SourceOptions};
+use dryrack_live::stop::Stop;
 use dryrack_units::SimDuration;
 
 /// The source if the command line names none.
@@ -72,6 +73,16 @@ impl SourceArgs {
     /// The probe, running on its own thread.
     pub fn probe(&self, clock: &Arc<Clock>) -> Result<Guarded, Failure> {
         Ok(Guarded::new(self.bare()?, Arc::clone(clock)))
+    }
+
+    /// Reads the machines once, within the stated time limit or 30 s. Also returns the time of the reading.
+    pub fn read(&self) -> Result<(Snapshot, Stamp), Failure> {
+        let clock = Arc::new(Clock::start());
+        let within = std_duration(self.within(SimDuration::from_secs(30)));
+        let polled = self.probe(&clock)?.poll_unless(&Stop::on_signals()?, within);
+        let at = clock.now();
+        let snapshot = polled.map_err(|missing| Failure::Input(format!("error: {missing} ({})", missing.name())))?;
+        Ok((snapshot, at))
     }
 
     fn bare(&self) -> Result<Box<dyn Probe>, Failure> {
