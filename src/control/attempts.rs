@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
+use super::admission::wait_for_admission;
 use super::core::Core;
-use super::core::DependencyState;
 use super::core::nodes::noticed;
-use super::core::store::{Replica, ReplicaIndex, Wait};
+use super::core::store::{DependencyState, Replica, ReplicaIndex, Wait};
 use super::core::timer::Timer;
 use super::flow::{Flow, Held};
 use dryrack_event::{Command, Event, Histogram, Lifecycle, Outcome, Phase, Reason, Refusal};
@@ -40,12 +40,12 @@ pub(crate) trait Attempts: Flow {
     /// Adds all replicas of a new job, each of which waits for its own place.
     fn submit_replicas(&mut self, core: &mut Core, job: JobId, refused: Option<Held>) {
         // A service that has no requests may have no replica. It still stays alive.
-        let record = &mut core.jobs[job.index()];
+        let record = &mut core.store[job];
         record.parked = record.live == 0 && refused.is_none();
         if record.live == 0 && refused.is_some() {
             return core.end_job(job, Outcome::Refused, Reason::PickRefused);
         }
-        for number in 0..core.jobs[job.index()].spec.replicas {
+        for number in 0..core.store[job].spec.replicas {
             let index = core.add_replica(job, number);
             match &refused {
                 None => self.begin(core, index),
@@ -59,7 +59,7 @@ pub(crate) trait Attempts: Flow {
     }
 
     fn begin(&mut self, core: &mut Core, index: ReplicaIndex) {
-        if core.wait_for_others(index) || core.wait_for_admission(index) {
+        if core.wait_for_others(index) || wait_for_admission(core, index) {
             return;
         }
         core.set_deadline(index);
@@ -70,7 +70,7 @@ pub(crate) trait Attempts: Flow {
     /// attempt.
     fn place(&mut self, core: &mut Core, index: ReplicaIndex, candidate: Candidate) {
         core.keep_examination(index);
-        let attempt = core.replicas[index as usize].attempt_id();
+        let attempt = core.store[index].attempt_id();
         let placement = candidate.placement.clone();
         core.bind(index, candidate, None, false);
         core.command(Command::Start { attempt, placement });
@@ -79,7 +79,7 @@ pub(crate) trait Attempts: Flow {
 
     /// Moves a replica along one edge of the lifecycle, and logs it.
     fn enter(&mut self, core: &mut Core, index: ReplicaIndex, to: Phase, because: Option<Reason>) {
-        let replica = &core.replicas[index as usize];
+        let replica = &core.store[index];
         let (attempt, from) = (replica.attempt_id(), replica.phase);
         core.emit(Event::Moved { attempt, from, to, because });
         self.enter_silently(core, index, to);
@@ -87,7 +87,7 @@ pub(crate) trait Attempts: Flow {
 
     /// Moves a replica along one edge of the lifecycle. The caller logs the change with a separate event.
     fn enter_silently(&mut self, core: &mut Core, index: ReplicaIndex, to: Phase) {
-        let replica = &mut core.replicas[index as usize];
+        let replica = &mut core.store[index];
         assert!(
             is_attempt_edge(replica.phase, to),
             "{} cannot go from {:?} to {to:?}",
@@ -106,7 +106,7 @@ pub(crate) trait Attempts: Flow {
         }
         replica.watch = None;
         if to == Phase::Running {
-            core.job_has_started(core.replicas[index as usize].job);
+            core.job_has_started(core.store[index].job);
             core.bind_policy(index);
         }
         self.phase_changed(core, index, before);
@@ -115,7 +115,7 @@ pub(crate) trait Attempts: Flow {
 
     /// Applies a fact about an attempt.
     fn apply_fact(&mut self, core: &mut Core, attempt: AttemptId, fact: Lifecycle) {
-        if let Some(index) = core.replica_of(attempt) {
+        if let Some(index) = core.store.replica_of(attempt) {
             self.fact(core, index, attempt, fact);
         }
     }
@@ -123,7 +123,7 @@ pub(crate) trait Attempts: Flow {
     /// Applies a fact about an attempt. If the attempt is already over, the fact can only free claims that the attempt
     /// kept.
     fn attempt_fact(&mut self, core: &mut Core, index: ReplicaIndex, attempt: AttemptId, fact: Lifecycle) {
-        let replica = &core.replicas[index as usize];
+        let replica = &core.store[index];
         if !replica.is_at(attempt) {
             core.late_fact(attempt, fact);
             return;
@@ -151,10 +151,10 @@ pub(crate) trait Attempts: Flow {
                 self.end(core, index, Outcome::Expired, Reason::TimeLimit);
             }
             (fact, Phase::Stopping) if fact.is_end() => {
-                let (outcome, because) = core.replicas[index as usize].stopping.expect("set when it was told to stop");
+                let (outcome, because) = core.store[index].stopping.expect("set when it was told to stop");
                 self.end(core, index, outcome, because);
             }
-            (Lifecycle::StoppedOn { node }, Phase::Stopping) => core.replicas[index as usize].stopped_on.push(node),
+            (Lifecycle::StoppedOn { node }, Phase::Stopping) => core.store[index].stopped_on.push(node),
             // In these cases the fact is late or repeated, so it changes nothing.
             (
                 Lifecycle::Analysed
@@ -177,7 +177,7 @@ pub(crate) trait Attempts: Flow {
 
     /// Cancels a job. The request comes from outside, or the job can never run.
     fn cancel(&mut self, core: &mut Core, job: JobId, because: Reason) {
-        let Some(record) = core.jobs.get_mut(job.index()) else { return };
+        let Some(record) = core.store.jobs.get_mut(job.index()) else { return };
         record.cancelled = true;
         let was_parked = std::mem::take(&mut record.parked);
         let has_none = record.live == 0;
@@ -189,7 +189,7 @@ pub(crate) trait Attempts: Flow {
     }
 
     fn stop_replicas(&mut self, core: &mut Core, job: JobId, because: Reason) {
-        for index in core.jobs[job.index()].replicas() {
+        for index in core.store[job].replicas() {
             self.stop(core, index, Outcome::Cancelled, because);
         }
     }
@@ -198,18 +198,18 @@ pub(crate) trait Attempts: Flow {
     /// dependencies can never be met, the job keeps waiting with that reason, or is cancelled if the profile cancels
     /// such jobs.
     fn dependency_judged(&mut self, core: &mut Core, job: JobId) {
-        match core.judged(job) {
+        match core.store.judged(job) {
             Some(DependencyState::Free) => {
-                let replicas = core.stop_waiting_for_others(job);
+                let replicas = core.store.stop_waiting_for_others(job);
                 self.freed(core, job, replicas);
             }
             Some(DependencyState::Turn) => {
-                for index in core.waiting_for_others(job) {
+                for index in core.store.waiting_for_others(job) {
                     core.wait_for_others(index);
                 }
             }
             Some(DependencyState::Never) => {
-                for index in core.waiting_for_others(job) {
+                for index in core.store.waiting_for_others(job) {
                     core.wait_for_others(index);
                 }
                 if core.profile.kill_invalid_depend {
@@ -222,19 +222,19 @@ pub(crate) trait Attempts: Flow {
 
     /// Ends a replica that is in any phase. A replica that holds resources is told to stop first.
     fn stop_attempt(&mut self, core: &mut Core, index: ReplicaIndex, outcome: Outcome, because: Reason) {
-        match core.replicas[index as usize].phase {
+        match core.store[index].phase {
             Phase::Pending | Phase::Analysing => self.end(core, index, outcome, because),
             Phase::Scheduled | Phase::Preparing | Phase::Running => {
-                core.replicas[index as usize].stopping = Some((outcome, because));
-                if !core.is_tried_again(index, outcome, because) {
+                core.store[index].stopping = Some((outcome, because));
+                if !core.store.is_tried_again(index, outcome, because) {
                     self.give_up(core, index);
                 }
                 self.enter(core, index, Phase::Stopping, Some(because));
-                let attempt = core.replicas[index as usize].attempt_id();
+                let attempt = core.store[index].attempt_id();
                 core.command(Command::Stop { attempt });
             }
             Phase::Stopping => {
-                core.replicas[index as usize].stopping = Some((outcome, because));
+                core.store[index].stopping = Some((outcome, because));
                 self.give_up(core, index);
             }
             Phase::Ended => {}
@@ -242,7 +242,7 @@ pub(crate) trait Attempts: Flow {
     }
 
     fn deadline_expired(&mut self, core: &mut Core, index: ReplicaIndex) {
-        let replica = &core.replicas[index as usize];
+        let replica = &core.store[index];
         let (attempt, phase, stopping) = (replica.attempt_id(), replica.phase, replica.stopping);
         if phase == Phase::Stopping && self.has_stopped(index) {
             return;
@@ -253,7 +253,7 @@ pub(crate) trait Attempts: Flow {
         }
         // The attempt has not confirmed that it stopped, so its claims cannot be treated as free.
         let (outcome, because) = stopping.expect("set when it was told to stop");
-        let replica = &core.replicas[index as usize];
+        let replica = &core.store[index];
         let placement = replica.placement.as_ref().expect("what stops has a placement");
         let (_, kept) = placement.split(|node| replica.stopped_on.contains(&node));
         self.end_keeping(core, index, outcome, because, kept);
@@ -281,7 +281,7 @@ pub(crate) trait Attempts: Flow {
         if completing.is_zero() {
             return self.end(core, index, outcome, because);
         }
-        let replica = &core.replicas[index as usize];
+        let replica = &core.store[index];
         let (attempt, kept) = (replica.attempt_id(), replica.placement.clone().unwrap_or_default());
         core.timers.set(core.now.saturating_add(completing), Timer::Completed { attempt });
         self.end_keeping(core, index, outcome, because, kept);
@@ -297,13 +297,13 @@ pub(crate) trait Attempts: Flow {
         because: Reason,
         kept: Placement,
     ) {
-        let replica = &core.replicas[index as usize];
+        let replica = &core.store[index];
         let (attempt, from) = (replica.attempt_id(), replica.phase);
         let ran = if from == Phase::Running { core.now.since(replica.since) } else { SimDuration::ZERO };
-        let again = core.is_tried_again(index, outcome, because);
+        let again = core.store.is_tried_again(index, outcome, because);
         let stays = again && outcome == Outcome::Failed && self.restarts_in_place(core, index);
         if stays {
-            let placement = core.replicas[index as usize].placement.clone().expect("it restarts where it is");
+            let placement = core.store[index].placement.clone().expect("it restarts where it is");
             self.close_attempt(core, index, outcome, because, placement.clone());
             self.keep_place(core, index, attempt, placement);
         } else {
@@ -358,9 +358,8 @@ pub(crate) trait Attempts: Flow {
             | Outcome::NeverFits
             | Outcome::Expired
             | Outcome::Refused => {
-                let replica = &mut core.replicas[index as usize];
-                let policy = core.profile.retry_of(&core.jobs[replica.job.index()].spec);
-                replica.retry.failed(&policy, ran)
+                let policy = core.profile.retry_of(&core.store.job_of(index).spec);
+                core.store[index].retry.failed(&policy, ran)
             }
         };
         match next {
@@ -384,7 +383,7 @@ pub(crate) trait Attempts: Flow {
             self.begin_attempt(core, index);
             return;
         }
-        let replica = &mut core.replicas[index as usize];
+        let replica = &mut core.store[index];
         replica.wait = Wait::BackOff;
         let version = replica.version;
         core.timers.set(at, Timer::RetryDue { replica: index, version });
@@ -393,7 +392,7 @@ pub(crate) trait Attempts: Flow {
 
     /// Starts the next attempt once its pause is over, unless its workload has lost its quota in the meantime.
     fn begin_attempt(&mut self, core: &mut Core, index: ReplicaIndex) {
-        if !core.wait_for_admission(index) {
+        if !wait_for_admission(core, index) {
             self.restart(core, index);
         }
     }
@@ -401,9 +400,9 @@ pub(crate) trait Attempts: Flow {
     /// Ends a replica for good. The job ends with its last replica, and its outcome is the gravest outcome of its
     /// replicas.
     fn finish(&mut self, core: &mut Core, index: ReplicaIndex, outcome: Outcome, because: Reason) {
-        let Replica { job, dismissed, .. } = core.replicas[index as usize];
+        let Replica { job, dismissed, .. } = core.store[index];
         self.finished(index);
-        let record = &mut core.jobs[job.index()];
+        let record = &mut core.store[job];
         record.live -= 1;
         // The outcome of a replica that scaling down removed does not affect the outcome of its job.
         if !dismissed || record.cancelled {
@@ -425,7 +424,7 @@ pub(crate) trait Attempts: Flow {
             Timer::StopAgain { attempt, left } => core.stop_again(attempt, left),
             Timer::Completed { attempt } => core.free_kept(attempt, |_| true),
             Timer::PolicyCheck { replica, .. } => self.check_usage(core, replica),
-            Timer::BackoffOver { .. } => core.search_again(),
+            Timer::BackoffOver { .. } => core.clouds.scale_up.search_again(),
             Timer::Rescale { job, .. } => self.rescale(core, job),
             Timer::IdleTooLong { node, .. } => core.idle_too_long(node),
             Timer::NotProvisioned { node, .. } => self.not_provisioned(core, node),
@@ -441,7 +440,7 @@ pub(crate) trait Attempts: Flow {
     }
 
     fn node_reported(&mut self, core: &mut Core, node: NodeId, state: NodeState) {
-        if core.ignores_report(node, state) {
+        if core.clouds.instances.ignores_report(node, state) {
             return;
         }
         let record = &mut core.nodes[node.index()];
@@ -470,8 +469,8 @@ pub(crate) trait Attempts: Flow {
     /// Ends the attempt of every replica that runs on the node.
     fn evict(&mut self, core: &mut Core, node: NodeId) {
         for replica in self.on_node(core, node) {
-            if core.is_surplus(replica) {
-                core.replicas[replica as usize].dismissed = true;
+            if core.store.is_surplus(replica) {
+                core.store[replica].dismissed = true;
             }
             match core.nodes[node.index()].replicas.contains(&replica) {
                 true => self.node_lost(core, replica, node),
@@ -492,7 +491,7 @@ pub(crate) trait Attempts: Flow {
     /// Ends the attempt of a replica whose node is lost. Nodes that may still run the replica keep its claims until
     /// they confirm that it has stopped.
     fn lose_attempt(&mut self, core: &mut Core, index: ReplicaIndex, lost: NodeId) {
-        let replica = &core.replicas[index as usize];
+        let replica = &core.store[index];
         let (attempt, from) = (replica.attempt_id(), replica.phase);
         let (outcome, because) = replica.stopping.unwrap_or(match replica.dismissed {
             true => (Outcome::Cancelled, Reason::ScaledDown),
@@ -517,7 +516,7 @@ pub(crate) trait Attempts: Flow {
 
     /// Scales a job to this many replicas. A job that has ended or is cancelled stays as it is.
     fn scale_job(&mut self, core: &mut Core, job: JobId, wanted: u32) {
-        let Some(record) = core.jobs.get(job.index()) else { return };
+        let Some(record) = core.store.jobs.get(job.index()) else { return };
         if (record.live > 0 || record.parked) && !record.cancelled {
             self.scale(core, job, wanted);
         }
@@ -533,14 +532,14 @@ pub(crate) trait Attempts: Flow {
     /// Adds or stops replicas until the job has `wanted` of them. Two kinds of replicas do not count: those that have
     /// ended for good, and those that are being scaled down.
     fn scale_replicas(&mut self, core: &mut Core, job: JobId, wanted: u32) {
-        let record = &mut core.jobs[job.index()];
+        let record = &mut core.store[job];
         (record.parked, record.unmet) = (wanted == 0, None);
-        let counted = core.counted(job);
+        let counted = core.store.counted(job);
         let has = counted.len() as u32;
         if has < wanted {
             (has..wanted).for_each(|_| self.scale_up(core, job));
         } else if has > wanted && self.scale_down_fails(core, &counted) {
-            core.jobs[job.index()].unmet = Some(wanted);
+            core.store[job].unmet = Some(wanted);
         } else {
             self.scale_down(core, counted, (has - wanted) as usize);
         }
@@ -548,18 +547,18 @@ pub(crate) trait Attempts: Flow {
 
     /// Tries again to scale down jobs for which scaling down failed. A replica that caused the failure may now be lost.
     fn scale_unmet(&mut self, core: &mut Core) {
-        for job in core.jobs.numbers() {
-            if let Some(wanted) = core.jobs[job].unmet {
+        for job in core.store.jobs.numbers() {
+            if let Some(wanted) = core.store.jobs[job].unmet {
                 self.scale_job(core, JobId::new(job), wanted);
             }
         }
     }
 
     fn scale_up(&mut self, core: &mut Core, job: JobId) {
-        let record = &core.jobs[job.index()];
+        let record = &core.store[job];
         let number = record.spec.replicas + record.added.len() as u32;
         let index = core.add_replica(job, number);
-        let record = &mut core.jobs[job.index()];
+        let record = &mut core.store[job];
         record.added.push(index);
         record.live += 1;
         core.emit(Event::ReplicaAdded { attempt: AttemptId { job, replica: number, number: 1 } });
@@ -570,7 +569,7 @@ pub(crate) trait Attempts: Flow {
     fn scale_down(&mut self, core: &mut Core, mut counted: Vec<ReplicaIndex>, surplus: usize) {
         self.sort_for_scale_down(core, &mut counted);
         for index in counted.into_iter().take(surplus) {
-            core.replicas[index as usize].dismissed = true;
+            core.store[index].dismissed = true;
             self.stop(core, index, Outcome::Cancelled, Reason::ScaledDown);
         }
     }
@@ -584,15 +583,15 @@ pub(crate) trait Attempts: Flow {
 
     /// Fires the monitor if the condition of its policy holds. Otherwise sets the time of the monitor's next check.
     fn judge_usage(&mut self, core: &mut Core, index: ReplicaIndex) {
-        let (now, attempt) = (core.now, core.replicas[index as usize].attempt_id());
-        while let Some(watch) = &mut core.replicas[index as usize].watch {
+        let (now, attempt) = (core.now, core.store[index].attempt_id());
+        while let Some(watch) = &mut core.store[index].watch {
             let policy = *watch.monitor.policy();
             let UtilizationPolicy { min_gpu_utilization, time_window, mode, .. } = policy;
             let Some(covered) = watch.monitor.fire(now) else {
                 let next = watch.monitor.next(now);
                 if next != watch.check_at {
                     watch.check_at = next;
-                    let version = core.replicas[index as usize].version;
+                    let version = core.store[index].version;
                     if let Some(at) = next {
                         core.timers.set(at, Timer::PolicyCheck { replica: index, version, at });
                     }
@@ -615,7 +614,7 @@ pub(crate) trait Attempts: Flow {
 
     /// Checks a monitor at the time that was set for it. Sets the time of the next check if one is needed.
     fn check_usage(&mut self, core: &mut Core, index: ReplicaIndex) {
-        if let Some(watch) = &mut core.replicas[index as usize].watch {
+        if let Some(watch) = &mut core.store[index].watch {
             watch.check_at = None;
         }
         self.judge_usage(core, index);

@@ -40,7 +40,7 @@ pub(crate) type Visitor<'a> = dyn FnMut(&mut Core, ReplicaIndex) -> Visit + 'a;
 pub(crate) fn visit_in_order(core: &mut Core, waiting: impl Iterator<Item = ReplicaIndex>, visit: &mut Visitor<'_>) {
     let mut left_out = BTreeSet::new();
     for index in waiting {
-        let demand = core.replicas[index as usize].demand;
+        let demand = core.store[index].demand;
         if left_out.contains(&demand) {
             continue;
         }

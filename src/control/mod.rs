@@ -73,6 +73,7 @@ pub use scan::{
 use std::sync::Arc;
 
 use attempts::Attempts;
+use checks::check_input;
 use core::Core;
 use dryrack_event::{External, FleetFact, Input, InputClass, Output, Reason, UsageFact, UserRequest};
 use dryrack_fleet::{Fleet, Placement};
@@ -83,6 +84,7 @@ use flow::{Due, Flow};
 use kubernetes::Kubernetes;
 use polled::Polled;
 use queue::Queue;
+use reconfigure::read_profile;
 use scan::Scanned;
 
 /// Maximum number of replicas of one job. The same limit holds for the number of its tasks.
@@ -151,7 +153,7 @@ impl Control {
         let mut core = Core::new(profile, seed, grouping);
         let flow = AnyFlow::new(&mut core);
         if flow.as_ref().requests_instances() {
-            core.leave_requests_to_flow();
+            core.clouds.scale_up.is_enabled = false;
         }
         Control { core, flow, has_news: false, was_asked: false, settled_at: SimTime::ZERO }
     }
@@ -167,7 +169,7 @@ impl Control {
     /// profile cannot change. Flows whose records outlive their jobs keep all records.
     pub fn dropping_ended(mut self) -> Control {
         if self.flow.as_ref().may_drop_records() {
-            self.core.drop_from_now_on();
+            self.core.store.drop_from_now_on();
         }
         self
     }
@@ -209,7 +211,7 @@ impl Control {
     /// Checks whether an input may come at this point. The inputs of every world are possible by design. A log that
     /// someone altered may contain other inputs.
     pub fn check_input(&self, now: SimTime, input: &Input) -> Result<(), &'static str> {
-        self.core.check_input(self.flow.as_ref(), now, input)
+        check_input(&self.core, self.flow.as_ref(), now, input)
     }
 
     /// Fires the timers that are due and lets the flow do its due work. Call this after all inputs of an instant are
@@ -245,7 +247,7 @@ impl Control {
         }
         core.scale_up(flow);
         if !flow.names_ended() {
-            core.drop_ended();
+            core.store.drop_ended(|job| core.kept.has_claims_of(job));
         }
     }
 
@@ -286,7 +288,7 @@ impl Control {
 
     /// Calls `take` with each job that was dropped since the last call.
     pub fn take_dropped(&mut self, take: impl FnMut(JobId)) {
-        self.core.take_dropped(take);
+        self.core.store.take_dropped(take);
     }
 
     /// Asserts the integrity of the whole state. This visits every record.
@@ -309,7 +311,7 @@ fn apply_fleet_fact(core: &mut Core, flow: &mut dyn Flow, fact: &FleetFact) {
     match fact {
         FleetFact::FleetDeclared { fleet, spec } => core.declare_fleet(*fleet, spec),
         FleetFact::ObjectsDeclared { objects } => flow.objects_declared(core, objects),
-        FleetFact::KueueApplied { objects } => core.apply_kueue(flow, objects),
+        FleetFact::KueueApplied { objects } => admission::apply_objects(core, flow, objects),
         FleetFact::NodeDeclared { node, state, spec } => core.declare_node(*node, *state, spec),
         FleetFact::NodeReported { node, state } => flow.node_reported(core, *node, *state),
         FleetFact::HeartbeatBack { node } => core.heartbeat_back(*node),
@@ -318,7 +320,7 @@ fn apply_fleet_fact(core: &mut Core, flow: &mut dyn Flow, fact: &FleetFact) {
         FleetFact::ForeignUse { gpu, foreign } => core.fleet.set_foreign(*gpu, *foreign),
         FleetFact::CapacityReported { fleet, offer, available } => core.set_capacity(*fleet, *offer, *available),
         FleetFact::Reconfigure { profile } => {
-            core.follow(core.read_profile(profile).expect("it was checked"));
+            core.follow(read_profile(core, profile).expect("it was checked"));
             flow.reconfigured(core);
         }
     }

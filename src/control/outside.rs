@@ -104,16 +104,16 @@ pub(crate) fn not_possible(attempt: AttemptId, because: Reason) -> Event {
 
 /// The replica of an attempt, if the replica waits for a decision.
 pub(crate) fn waiting(core: &Core, attempt: AttemptId) -> Option<ReplicaIndex> {
-    core.replica_of(attempt).filter(|index| {
-        let replica = &core.replicas[*index as usize];
+    core.store.replica_of(attempt).filter(|index| {
+        let replica = &core.store[*index];
         replica.is_at(attempt) && replica.wait == Wait::Queue
     })
 }
 
 /// The replica of an attempt, if the replica holds a place and is not being stopped.
 pub(crate) fn holding(core: &Core, attempt: AttemptId) -> Option<ReplicaIndex> {
-    core.replica_of(attempt).filter(|index| {
-        let replica = &core.replicas[*index as usize];
+    core.store.replica_of(attempt).filter(|index| {
+        let replica = &core.store[*index];
         replica.is_at(attempt) && matches!(replica.phase, Phase::Scheduled | Phase::Preparing | Phase::Running)
     })
 }
@@ -132,7 +132,7 @@ pub(crate) fn refused(core: &Core, index: ReplicaIndex, placement: &Placement, p
     if placement.claims().iter().any(|claim| is_on_its_way(fleet, claim.node)) {
         return Some(Reason::PlaceNotReady);
     }
-    let broken = core.broken_by(index, core.demand_of(index), placement).into_iter();
+    let broken = core.broken_by(index, core.store.demand_of(index), placement).into_iter();
     // An instance that is made for this placement is ready once it exists, so it does not count as not ready here.
     let mut broken = broken.filter(|(node, what)| *what != Safety::NotReady || !fleet.is_unmade(*node));
     let (_, what) = broken.next().filter(|_| program.when_unsafe == Unsafe::Refused)?;

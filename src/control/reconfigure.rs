@@ -18,18 +18,16 @@ pub fn can_become(from: &Profile, to: &Profile) -> Result<(), &'static str> {
     Ok(())
 }
 
-impl Core {
-    /// Reads the profile of an input that changes the profile, and checks that the control plane can continue with it.
-    pub(crate) fn read_profile(&self, text: &str) -> Result<Profile, &'static str> {
-        let profile: Profile =
-            serde_json::from_str(text).and_then(Profile::from_data).map_err(|_| "a profile that cannot be read")?;
-        if !profile.faults().is_empty() {
-            return Err("a profile that cannot be run");
-        }
-        let binds = |spec: &JobSpec| profile.policies.utilization.can_bind(&spec.utilization);
-        if self.jobs.values().any(|job| job.live > 0 && !binds(&job.spec)) {
-            return Err("a profile with a utilization policy without a time window, or with too many samples in it");
-        }
-        can_become(&self.profile, &profile).map(|()| profile)
+/// Reads the profile of an input that changes the profile, and checks that the control plane can continue with it.
+pub(crate) fn read_profile(core: &Core, text: &str) -> Result<Profile, &'static str> {
+    let profile: Profile =
+        serde_json::from_str(text).and_then(Profile::from_data).map_err(|_| "a profile that cannot be read")?;
+    if !profile.faults().is_empty() {
+        return Err("a profile that cannot be run");
     }
+    let binds = |spec: &JobSpec| profile.policies.utilization.can_bind(&spec.utilization);
+    if core.store.jobs.values().any(|job| job.live > 0 && !binds(&job.spec)) {
+        return Err("a profile with a utilization policy without a time window, or with too many samples in it");
+    }
+    can_become(&core.profile, &profile).map(|()| profile)
 }

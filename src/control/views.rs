@@ -16,23 +16,23 @@ impl Control {
     /// Examines each decision about this job, or about every job, while it is made. A caller takes the decision that
     /// placed a replica with [`Control::take_watched`].
     pub fn watch(&mut self, whose: Watch) {
-        self.core.watch(whose);
+        self.core.deciding.examined.watch(whose);
     }
 
     /// Takes the decision that placed this attempt.
     pub fn take_watched(&mut self, attempt: AttemptId) -> Option<Watched> {
-        self.core.take_watched(attempt)
+        self.core.deciding.examined.take_placed(attempt)
     }
 
     /// Takes every decision since the last call, in order.
     pub fn take_decisions(&mut self) -> Vec<Watched> {
-        self.core.take_decisions()
+        self.core.deciding.examined.take_decisions()
     }
 
     /// The data on which a decision about this replica would be based if it were made now.
     pub fn sight_of(&self, job: JobId, replica: u32) -> Option<SchedulerView> {
         let (core, flow) = (&self.core, self.flow.as_ref());
-        let index = core.jobs.get(job.index())?.replica(replica)?;
+        let index = core.store.jobs.get(job.index())?.replica(replica)?;
         let (left, part) = (flow.left_to(core, index), flow.part_of(core, index));
         let keep = if part.is_some() { 1 } else { core.candidates_wanted() };
         Some(core.sight(index, part, left.as_ref().unwrap_or(&core.fleet), keep))
@@ -41,7 +41,7 @@ impl Control {
     /// Makes the decision about this replica now, with everything that an explanation shows. `None` if the job is not
     /// submitted.
     pub fn examine(&mut self, job: JobId, replica: u32) -> Option<Examination> {
-        let index = self.core.jobs.get(job.index())?.replica(replica)?;
+        let index = self.core.store.jobs.get(job.index())?.replica(replica)?;
         let of_flow = self.flow.as_mut().examine(&self.core, index);
         of_flow.or_else(|| Some(self.sight_of(job, replica)?.examine(&self.core.profile.scheduler)))
     }
@@ -57,27 +57,27 @@ impl Control {
 
     /// How the workload of a job stands with Kueue. `None` if Kueue does not manage the job.
     pub fn admission_of(&self, job: JobId) -> Option<AdmissionView> {
-        self.core.admission_of(job)
+        self.core.admission.view_of(job)
     }
 
     /// The first job of the workload to which a job belongs. Events about the workload name this job.
     pub fn first_of_workload(&self, job: JobId) -> Option<JobId> {
-        self.core.first_of_workload(job)
+        self.core.admission.first_of_workload(job)
     }
 
     /// The number of the first replica that has no place. If all replicas of the job have places, returns replica 0,
     /// which stands for one more replica. `None` if the job is not submitted yet.
     pub fn next_to_place(&self, job: JobId) -> Option<u32> {
-        self.core.next_to_place(job)
+        self.core.store.next_to_place(job)
     }
 
     /// The attempts that are analysed before this replica. `None` if the replica does not wait for its analysis.
     pub fn analyses_ahead(&self, job: JobId, replica: u32) -> Option<AnalysesAhead> {
         let core = &self.core;
-        let index = core.jobs.get(job.index())?.replica(replica)?;
+        let index = core.store.jobs.get(job.index())?.replica(replica)?;
         let (now, before) = self.flow.as_ref().analyses_ahead(core, index)?;
         let is_wanted = |attempt: &AttemptId| {
-            let replica = core.replica_of(*attempt).map(|index| &core.replicas[index as usize]);
+            let replica = core.store.replica_of(*attempt).map(|index| &core.store[index]);
             replica.is_some_and(|replica| replica.phase != Phase::Ended && replica.attempt == attempt.number)
         };
         let (wanted, unwanted) = before.into_iter().partition(is_wanted);
@@ -87,7 +87,7 @@ impl Control {
     /// The jobs that hold the turns for which a job waits, because of the limit of its array or because it is a
     /// singleton.
     pub fn holders_of_turns(&self, job: JobId) -> Vec<JobId> {
-        self.core.holders_of_turns(job)
+        self.core.store.holders_of_turns(job)
     }
 
     /// Makes the polled flow run every round, including rounds that would change nothing. A caller that steps through

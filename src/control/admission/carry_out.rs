@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::workload::{AdmittedSet, Standing, Terms, WorkloadNumber, evicted_for, waits_for};
-use super::{Core, EVICTION};
+use super::evict::{EVICTION, evict_workload, forget_replicas};
+use super::queues::begin;
+use super::waiting::{hold_waiting, replicas_of, tell, tell_untold};
+use super::workload::{AdmittedSet, Standing, Terms, WorkloadNumber, waits_for};
+use crate::core::Core;
 use crate::core::store::{ReplicaIndex, Wait};
-use crate::core::timer::Timer;
 use crate::flow::Flow;
 use dryrack_event::{AdmittedPodSet, Event, Outcome, Phase, Reason};
-use dryrack_ids::AttemptId;
-use dryrack_kueue::{Cycle, Eviction, Head, Kueue, Verdict, WorkloadId};
-use dryrack_units::SimTime;
+use dryrack_kueue::{Cycle, Head, Kueue, Verdict, WorkloadId};
 use dryrack_workload::{Demand, DemandKind, Gang, TaskDemand, TaskSet};
 
 /// What a cycle without effect decided: if the same comes back twice, further cycles change nothing.
@@ -22,7 +22,7 @@ pub(crate) fn settle(core: &mut Core, flow: &mut dyn Flow) {
     if !core.admission.is_used() {
         return;
     }
-    core.begin_admission(flow);
+    begin(core, flow);
     while core.admission.is_due() {
         while let Some(number) = core.admission.touched.pop_first() {
             follow_ends(core, flow, number);
@@ -32,7 +32,7 @@ pub(crate) fn settle(core: &mut Core, flow: &mut dyn Flow) {
         }
         run_cycles(core, flow);
     }
-    core.tell_untold();
+    tell_untold(core);
 }
 
 /// Gives a workload to Kueue, if its queue exists and is not stopped.
@@ -43,7 +43,7 @@ fn submit(core: &mut Core, number: WorkloadNumber) {
     }
     let key = (Arc::clone(&workload.spec.namespace), Arc::clone(&workload.spec.queue));
     match core.admission.cluster_queue_of(&key) {
-        Err((reason, text)) => core.tell(number, reason, &text),
+        Err((reason, text)) => tell(core, number, reason, &text),
         Ok(queue) => {
             let spec = core.admission.workload(number).spec_for(&queue, number);
             let id = core.admission.kueue().submit(&spec).expect("the queue exists");
@@ -51,7 +51,7 @@ fn submit(core: &mut Core, number: WorkloadNumber) {
             core.admission.workload_mut(number).standing = Standing::Waiting(id);
             core.admission.is_due = true;
             match core.admission.kueue().is_queue_stopped(&queue) {
-                true => core.tell(number, Reason::QueueInactive, &format!("ClusterQueue {queue} is inactive")),
+                true => tell(core, number, Reason::QueueInactive, &format!("ClusterQueue {queue} is inactive")),
                 false => core.admission.workload_mut(number).told = (Reason::PendingEvaluation, Arc::from("")),
             }
         }
@@ -74,8 +74,8 @@ fn follow_ends(core: &mut Core, flow: &mut dyn Flow, number: WorkloadNumber) {
     match &workload.standing {
         Standing::Evicting { id, since } => {
             let (id, due) = (*id, since.saturating_add(EVICTION));
-            let holds = |index: &ReplicaIndex| core.replicas[*index as usize].placement.is_some();
-            if core.now >= due && !core.replicas_of(number).iter().any(holds) {
+            let holds = |index: &ReplicaIndex| core.store[*index].placement.is_some();
+            if core.now >= due && !replicas_of(core, number).iter().any(holds) {
                 release(core, number, id);
             }
         }
@@ -95,14 +95,14 @@ fn release(core: &mut Core, number: WorkloadNumber, id: WorkloadId) {
         Ok(queue) => {
             admission.workload_mut(number).standing = Standing::Waiting(id);
             match admission.kueue().is_queue_stopped(&queue) {
-                true => core.tell(number, Reason::QueueInactive, &format!("ClusterQueue {queue} is inactive")),
+                true => tell(core, number, Reason::QueueInactive, &format!("ClusterQueue {queue} is inactive")),
                 false => tell_condition(core, number, id),
             }
         }
         Err((reason, text)) => {
             admission.kueue().delete(id);
             admission.workload_mut(number).standing = Standing::Inadmissible;
-            core.tell(number, reason, &text);
+            tell(core, number, reason, &text);
         }
     }
 }
@@ -111,7 +111,7 @@ fn release(core: &mut Core, number: WorkloadNumber, id: WorkloadId) {
 fn tell_condition(core: &mut Core, number: WorkloadNumber, id: WorkloadId) {
     if let Some(condition) = core.admission.kueue().condition(id) {
         let (reason, message) = (waits_for(condition.reason), condition.message.clone());
-        core.tell(number, reason, &message);
+        tell(core, number, reason, &message);
     }
 }
 
@@ -159,7 +159,7 @@ fn carry_out(core: &mut Core, flow: &mut dyn Flow, cycle: &Cycle) {
         }
     }
     for target in &cycle.evicted {
-        core.evict_workload(flow, target.workload, Some(&cycle.heads));
+        evict_workload(core, flow, target.workload, Some(&cycle.heads));
     }
 }
 
@@ -208,8 +208,8 @@ fn admit(core: &mut Core, flow: &mut dyn Flow, number: WorkloadNumber, head: &He
     let job = workload.jobs[0];
     core.emit(Event::Admitted { job, queue, pod_sets });
     fill(core, flow, number);
-    for index in core.replicas_of(number) {
-        core.hold_waiting(index, Reason::PartiallyAdmitted);
+    for index in replicas_of(core, number) {
+        hold_waiting(core, index, Reason::PartiallyAdmitted);
     }
 }
 
@@ -222,19 +222,16 @@ fn fill(core: &mut Core, flow: &mut dyn Flow, number: WorkloadNumber) {
     // A place is free again once its replica has ended for good.
     for (set, stated) in sets.iter_mut().zip(&stated.pod_sets) {
         for place in set.places.iter_mut().filter(|_| stated.in_turn) {
-            if place.is_some_and(|index| core.replicas[index as usize].phase == Phase::Ended) {
+            if place.is_some_and(|index| core.store[index].phase == Phase::Ended) {
                 core.admission.let_go.remove(&place.take().expect("it is taken"));
             }
         }
     }
-    let waiting: Vec<ReplicaIndex> = core
-        .replicas_of(number)
-        .into_iter()
-        .filter(|index| core.replicas[*index as usize].wait == Wait::Admission)
-        .collect();
+    let waiting: Vec<ReplicaIndex> =
+        replicas_of(core, number).into_iter().filter(|index| core.store[*index].wait == Wait::Admission).collect();
     for index in waiting {
-        let job = core.replicas[index as usize].job;
-        let spec = Arc::clone(&core.jobs[job.index()].spec);
+        let job = core.store[index].job;
+        let spec = Arc::clone(&core.store[job].spec);
         let part = spec.queued.as_ref().expect("it is in a workload");
         let Some(at) = part.pod_set else {
             // A gang of several kinds of tasks is the whole workload.
@@ -299,10 +296,10 @@ fn let_go(core: &mut Core, flow: &mut dyn Flow, index: ReplicaIndex, terms: Term
     }
     admission.let_go.insert(index, number);
     if let Some(demand) = demand {
-        let demand = core.demands.number(&Arc::new(demand));
-        core.replicas[index as usize].demand = demand;
+        let demand = core.store.demands.number(&Arc::new(demand));
+        core.store[index].demand = demand;
     }
-    let replica = &mut core.replicas[index as usize];
+    let replica = &mut core.store[index];
     replica.wait = Wait::Nothing;
     replica.held = None;
     let job = replica.job;
@@ -311,70 +308,16 @@ fn let_go(core: &mut Core, flow: &mut dyn Flow, index: ReplicaIndex, terms: Term
 
 /// Ends the replicas beyond the admitted number of pods, once all others have ended.
 fn end_surplus(core: &mut Core, flow: &mut dyn Flow, number: WorkloadNumber) {
-    let replicas = core.replicas_of(number);
-    let alive = |index: &ReplicaIndex| core.replicas[*index as usize].phase != Phase::Ended;
-    let waits = |index: &ReplicaIndex| core.replicas[*index as usize].wait == Wait::Admission;
+    let replicas = replicas_of(core, number);
+    let alive = |index: &ReplicaIndex| core.store[*index].phase != Phase::Ended;
+    let waits = |index: &ReplicaIndex| core.store[*index].wait == Wait::Admission;
     let alive: Vec<ReplicaIndex> = replicas.into_iter().filter(alive).collect();
     if alive.is_empty() || !alive.iter().all(waits) {
         return;
     }
     for index in alive {
-        core.replicas[index as usize].dismissed = true;
+        core.store[index].dismissed = true;
         flow.stop(core, index, Outcome::Cancelled, Reason::ScaledDown);
-    }
-}
-
-fn forget_replicas(core: &mut Core, number: WorkloadNumber) {
-    for index in core.replicas_of(number) {
-        core.admission.let_go.remove(&index);
-    }
-}
-
-impl Core {
-    /// Tells the attempts of an evicted workload to stop. `heads` are those of the cycle that decided it.
-    pub(super) fn evict_workload(&mut self, flow: &mut dyn Flow, id: WorkloadId, heads: Option<&Vec<Head>>) {
-        let number = self.admission.of_id[&id];
-        let Some((why, text)) = self.admission.kueue().eviction(id) else { return };
-        let because = evicted_for(&why);
-        let by = match why {
-            Eviction::Preempted { by, .. } if heads.is_some() => Some(self.admission.of_id[&by]),
-            Eviction::Preempted { .. } | Eviction::QueueStopped => None,
-        };
-        let by = by.map(|by| self.admission.workload(by).jobs[0]);
-        let (text, since): (Arc<str>, SimTime) = (Arc::from(text), self.now);
-        let workload = self.admission.workload_mut(number);
-        workload.standing = Standing::Evicting { id, since };
-        workload.told = (because, Arc::clone(&text));
-        let job = workload.jobs[0];
-        self.emit(Event::Evicted { job, because, by, text });
-        let replicas = self.replicas_of(number);
-        forget_replicas(self, number);
-        for index in replicas {
-            let replica = &self.replicas[index as usize];
-            let demand = self.jobs[replica.job.index()].demand;
-            let (attempt, phase, waits) = (replica.attempt_id(), replica.phase, replica.wait == Wait::Admission);
-            match phase {
-                Phase::Ended | Phase::Stopping => continue,
-                Phase::Pending if waits => {
-                    self.hold_waiting(index, because);
-                    continue;
-                }
-                Phase::Pending | Phase::Analysing => {}
-                Phase::Scheduled | Phase::Preparing | Phase::Running => {
-                    if let Some(by) = by {
-                        let by = AttemptId { job: by, replica: 0, number: 1 };
-                        let by = self.replica_of(by).map_or(by, |index| self.replicas[index as usize].attempt_id());
-                        self.emit(Event::Preempted { attempt, by });
-                    }
-                }
-            }
-            flow.stop(self, index, Outcome::Lost, because);
-            // The next attempt is judged without the flavors of this one.
-            if self.replicas[index as usize].placement.is_none() {
-                self.replicas[index as usize].demand = demand;
-            }
-        }
-        self.timers.set(since.saturating_add(EVICTION), Timer::QuotaReleased { workload: number, since });
     }
 }
 

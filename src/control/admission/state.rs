@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use super::objects::{LocalQueue, Objects};
 use super::workload::{Standing, Terms, Workload, WorkloadNumber};
-use crate::core::store::ReplicaIndex;
+use crate::core::store::{ReplicaIndex, Store, Wait};
 use dryrack_event::Reason;
 use dryrack_ids::JobId;
 use dryrack_kueue::objects::StopPolicy;
 use dryrack_kueue::{Kueue, WorkloadId};
 use dryrack_objects::{Pod, Toleration};
 use dryrack_units::SimTime;
+use dryrack_workload::QueuedPart;
 
 pub(super) type Key = (Arc<str>, Arc<str>);
 
@@ -60,6 +61,67 @@ impl Admission {
 
     pub(super) fn kueue(&mut self) -> &mut Kueue {
         self.kueue.as_mut().expect("it was made before the first decision")
+    }
+
+    /// Adds a job to its workload, unless it was added before. A workload that is not known yet begins at `now`.
+    pub(super) fn join(&mut self, job: JobId, part: &QueuedPart, now: SimTime) {
+        if self.of_job.contains_key(&job) {
+            return;
+        }
+        let spec = &part.workload;
+        let key = (Arc::clone(&spec.namespace), Arc::clone(&spec.name));
+        let next = self.workloads.len() as WorkloadNumber;
+        let number = *self.numbers.entry(key).or_insert(next);
+        if number == next {
+            self.workloads.push(Workload {
+                spec: Arc::clone(spec),
+                submitted: now,
+                jobs: Vec::new(),
+                open: 0,
+                standing: Standing::Inadmissible,
+                told: (Reason::PendingEvaluation, Arc::from("")),
+            });
+            self.fresh.push(number);
+        }
+        let workload = self.workload_mut(number);
+        workload.jobs.push(job);
+        workload.open += 1;
+        self.of_job.insert(job, number);
+    }
+
+    /// Notes that an attempt of the job has ended.
+    pub fn attempt_ended(&mut self, job: JobId) {
+        if let Some(number) = self.of_job.get(&job) {
+            self.touched.insert(*number);
+        }
+    }
+
+    /// Notes that a job has ended for good.
+    pub fn job_ended(&mut self, job: JobId) {
+        if let Some(number) = self.of_job.get(&job).copied() {
+            self.workload_mut(number).open -= 1;
+            self.touched.insert(number);
+        }
+    }
+
+    /// Asserts that exactly the replicas of workloads without admission, and those beyond their number of pods, are set
+    /// aside.
+    pub fn check(&self, store: &Store) {
+        for (index, replica) in store.replicas.iter() {
+            let is_let_go = self.let_go.contains_key(&(index as ReplicaIndex));
+            let number = self.of_job.get(&replica.job);
+            if replica.wait == Wait::Admission {
+                assert!(!is_let_go, "{} waits for admission and has it", replica.attempt_id());
+                assert!(number.is_some(), "{} is in no workload", replica.attempt_id());
+            }
+            if replica.placement.is_some() && self.is_used() {
+                let is_queued = store[replica.job].spec.queued.is_some();
+                let is_evicting =
+                    |number: &WorkloadNumber| matches!(self.workload(*number).standing, Standing::Evicting { .. });
+                let may = !is_queued || is_let_go || number.is_some_and(is_evicting);
+                assert!(may, "{} has a place without quota", replica.attempt_id());
+            }
+        }
     }
 
     /// The number of the terms of a replica that was let go.

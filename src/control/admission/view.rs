@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Core;
-use super::state::Key;
+use super::state::{Admission, Key};
 use super::workload::Standing;
 use dryrack_event::Reason;
 use dryrack_ids::JobId;
@@ -43,13 +42,13 @@ pub enum AdmissionState {
 
 const AHEAD_SHOWN: usize = 10;
 
-impl Core {
+impl Admission {
     /// How the workload of the job stands. `None` if Kueue does not manage the job.
-    pub(crate) fn admission_of(&self, job: JobId) -> Option<AdmissionView> {
-        let workload = self.admission.workload(*self.admission.of_job.get(&job)?);
+    pub(crate) fn view_of(&self, job: JobId) -> Option<AdmissionView> {
+        let workload = self.workload(*self.of_job.get(&job)?);
         let spec = &workload.spec;
         let key: Key = (Arc::clone(&spec.namespace), Arc::clone(&spec.queue));
-        let cluster_queue = self.admission.local_queues.get(&key).map(|local| Arc::clone(&local.cluster_queue));
+        let cluster_queue = self.local_queues.get(&key).map(|local| Arc::clone(&local.cluster_queue));
         let state = match &workload.standing {
             Standing::Inadmissible => AdmissionState::Inadmissible,
             Standing::Waiting(id) => self.waiting_state(*id),
@@ -70,16 +69,16 @@ impl Core {
     }
 
     pub(crate) fn first_of_workload(&self, job: JobId) -> Option<JobId> {
-        let workload = self.admission.workload(*self.admission.of_job.get(&job)?);
+        let workload = self.workload(*self.of_job.get(&job)?);
         workload.jobs.first().copied()
     }
 
     fn waiting_state(&self, id: WorkloadId) -> AdmissionState {
-        let kueue = self.admission.kueue.as_ref().expect("it has the workload");
+        let kueue = self.kueue.as_ref().expect("it has the workload");
         let (active, parked) = kueue.waiting(kueue.queue_of(id));
         let place = active.iter().position(|other| *other == id);
         let before = active.iter().take(place.unwrap_or(0).min(AHEAD_SHOWN));
-        let ahead = before.map(|other| self.admission.workload(self.admission.of_id[other]).jobs[0]).collect();
+        let ahead = before.map(|other| self.workload(self.of_id[other]).jobs[0]).collect();
         AdmissionState::Waiting { place: place.map(|at| at + 1), active: active.len(), parked: parked.len(), ahead }
     }
 }

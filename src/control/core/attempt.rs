@@ -7,11 +7,10 @@ use dryrack_event::{Event, Outcome, Phase, Reason};
 use dryrack_fleet::{NodeState, Placement};
 use dryrack_ids::NodeId;
 use dryrack_units::{SimDuration, SimTime};
-use dryrack_workload::{JobSpec, Restart};
 
 impl Core {
     pub(crate) fn set_deadline(&mut self, index: ReplicaIndex) {
-        let replica = &self.replicas[index as usize];
+        let replica = &self.store[index];
         let deadlines = &self.profile.deadlines;
         let longest = match replica.phase {
             Phase::Pending => deadlines.pending,
@@ -23,7 +22,7 @@ impl Core {
             // A real scheduler enforces time limits itself. An outside program in a simulated run has no clock to do
             // so.
             Phase::Running if self.is_decided_outside() && self.profile.program.is_none() => None,
-            Phase::Running => self.jobs[replica.job.index()].spec.time_limit,
+            Phase::Running => self.store[replica.job].spec.time_limit,
             Phase::Stopping => Some(self.time_to_stop(index)),
             Phase::Ended => None,
         };
@@ -35,28 +34,14 @@ impl Core {
 
     /// How long an attempt may take to stop: as long as the pod of its job or the profile says, whichever is longer.
     fn time_to_stop(&self, index: ReplicaIndex) -> SimDuration {
-        let job = &self.jobs[self.replicas[index as usize].job.index()];
+        let job = self.store.job_of(index);
         job.spec.grace_period().unwrap_or_default().max(self.profile.deadlines.stopping)
     }
 
     /// Whether a replica is placed on an instance that was requested and is not up yet.
     fn awaits_instance(&self, index: ReplicaIndex) -> bool {
-        let placement = self.replicas[index as usize].placement.iter();
-        placement.flat_map(|placement| placement.claims()).any(|claim| self.instances.is_coming(claim.node))
-    }
-
-    /// Whether another attempt of this replica follows, apart from the limit on the number of attempts.
-    pub(crate) fn is_tried_again(&self, index: ReplicaIndex, outcome: Outcome, because: Reason) -> bool {
-        let replica = &self.replicas[index as usize];
-        let job = &self.jobs[replica.job.index()];
-        let by_itself = matches!(because, Reason::Completed | Reason::Failed);
-        let again = match outcome {
-            Outcome::Completed => job.spec.restart == Restart::Always,
-            Outcome::Failed => !by_itself || job.spec.restart != Restart::Never,
-            Outcome::Lost => !is_pod_without_successor(&job.spec),
-            Outcome::Cancelled | Outcome::NeverFits | Outcome::Expired | Outcome::Refused => false,
-        };
-        again && !job.cancelled && !replica.dismissed
+        let placement = self.store[index].placement.iter();
+        placement.flat_map(|placement| placement.claims()).any(|claim| self.clouds.instances.is_coming(claim.node))
     }
 
     /// Frees the claims of an attempt that ends, except `kept`. Claims on a node that is gone are always freed. Returns
@@ -69,10 +54,11 @@ impl Core {
     ) -> Placement {
         let is_gone = |node: NodeId| self.fleet.node(node).status.state == NodeState::Gone;
         let kept = if kept.is_empty() { kept } else { kept.split(is_gone).1 };
-        let replica = &mut self.replicas[index as usize];
+        let user = self.store.job_of(index).user;
+        let replica = &mut self.store[index];
         let (attempt, from) = (replica.attempt_id(), replica.phase);
         let placement = replica.placement.take().unwrap_or_default();
-        self.accounts.give_back_share(self.jobs[replica.job.index()].user, self.now, &placement);
+        self.accounts.give_back_share(user, self.now, &placement);
         replica.stopping = None;
         replica.stopped_on.clear();
         for claim in placement.claims() {
@@ -91,14 +77,14 @@ impl Core {
             self.kept.claims.insert(attempt, kept.clone());
         }
         self.emit(Event::Ended { attempt, from, outcome, because, kept: kept_on });
-        self.note_stopped(attempt.job);
+        self.admission.attempt_ended(attempt.job);
         placement.claims().iter().for_each(|claim| self.instance_released(claim.node));
         kept
     }
 
     /// Begins the next attempt. It is pending, and is due at `at`.
     pub(crate) fn begin_next_attempt(&mut self, index: ReplicaIndex, at: SimTime, because: Reason) {
-        let replica = &mut self.replicas[index as usize];
+        let replica = &mut self.store[index];
         replica.attempt += 1;
         replica.phase = Phase::Pending;
         replica.since = self.now;
@@ -109,11 +95,4 @@ impl Core {
         self.emit(Event::Retry { attempt, at, because });
         self.set_deadline(index);
     }
-}
-
-/// Whether nobody makes the pod of this job again once it is deleted: it has no controller, or its controller accepts no
-/// failure.
-fn is_pod_without_successor(spec: &JobSpec) -> bool {
-    let accepts_none = spec.retry.as_ref().is_some_and(|retry| retry.limit == Some(0));
-    spec.pod.is_some() && spec.restart == Restart::Never && accepts_none
 }

@@ -13,14 +13,14 @@ use dryrack_workload::{Demand, JobSpec};
 impl Core {
     /// Decides about a replica on the current fleet.
     pub(crate) fn decide_now(&mut self, index: ReplicaIndex, keep: usize) -> Decision {
-        let replica = &self.replicas[index as usize];
+        let replica = &self.store[index];
         self.decide_of(replica.demand, replica.attempt_id(), keep)
     }
 
     /// Decides about an attempt with the demand of this number on the current fleet.
     pub(crate) fn decide_of(&mut self, number: u32, attempt: AttemptId, keep: usize) -> Decision {
         let context = self.context(attempt);
-        let demand = &self.demands[number as usize].demand;
+        let demand = self.store.demand(number);
         let sees = (&self.profile.scheduler, &self.fleet);
         self.deciding.decide(sees, (number, demand), (attempt, context), keep)
     }
@@ -40,7 +40,7 @@ impl Core {
 
     /// The context in which an attempt is placed. It names the job and the replica of the attempt.
     pub(crate) fn context(&self, attempt: AttemptId) -> PlacementContext {
-        let job = &self.jobs[attempt.job.index()];
+        let job = &self.store[attempt.job];
         self.context_for(attempt, &job.spec, job.fleet)
     }
 
@@ -74,7 +74,7 @@ impl Core {
             let version = self.fleet.node(claim.node).version;
             read.binary_search(&(claim.node, version)).is_ok()
         });
-        let demand = &self.demands[self.replicas[index as usize].demand as usize].demand;
+        let demand = self.store.demand_of(index);
         unchanged || still_fits(&self.profile.scheduler, demand, &self.fleet, &candidate.placement)
     }
 }

@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 
 use super::Core;
-use super::store::ReplicaIndex;
 use super::timer::{Entry, Timer};
 use dryrack_units::SimTime;
 
@@ -39,24 +38,19 @@ impl Core {
         }
     }
 
-    /// Whether a replica still has this version. A dropped replica is not in the store, so the answer is no.
-    fn is_of_version(&self, replica: ReplicaIndex, version: u64) -> bool {
-        self.replicas.get(replica as usize).is_some_and(|replica| replica.version == version)
-    }
-
     fn is_valid(&self, timer: Timer) -> bool {
         match timer {
             Timer::SilenceExpired { node, epoch } | Timer::Evict { node, epoch } => {
                 self.nodes[node.index()].epoch == epoch
             }
             Timer::SilentForLong { node, since } => self.nodes[node.index()].silent_since == Some(since),
-            Timer::BackoffOver { fleet, offer, at } => self.scale_up.is_backed_off_until((fleet, offer), at),
+            Timer::BackoffOver { fleet, offer, at } => self.clouds.scale_up.is_backed_off_until((fleet, offer), at),
             Timer::Rescale { job, at } => self.services.is_checked_at(job, at),
-            Timer::DependencyJudged { job } => self.judged(job).is_some(),
+            Timer::DependencyJudged { job } => self.store.judged(job).is_some(),
             Timer::QuotaReleased { workload, since } => self.admission.is_evicting_since(workload, since),
-            Timer::IdleTooLong { node, epoch } => self.instances.is_unchanged(node, epoch),
-            Timer::NotProvisioned { node, asked } => self.instances.is_coming_since(node, asked),
-            Timer::CheckMinimum { fleet, at } => self.instances.is_minimum_check_due(fleet, at),
+            Timer::IdleTooLong { node, epoch } => self.clouds.instances.is_unchanged(node, epoch),
+            Timer::NotProvisioned { node, asked } => self.clouds.instances.is_coming_since(node, asked),
+            Timer::CheckMinimum { fleet, at } => self.clouds.instances.is_minimum_check_due(fleet, at),
             Timer::StopAgain { attempt, .. } => self.kept.is_asked_about(attempt),
             Timer::Completed { attempt } => self.kept.claims.contains_key(&attempt),
             // The timers know themselves whether a computation is over.
@@ -65,9 +59,9 @@ impl Core {
             | Timer::RetryDue { replica, version }
             | Timer::NextLevel { replica, version }
             | Timer::GraceOver { replica, version }
-            | Timer::CommitDue { replica, version } => self.is_of_version(replica, version),
+            | Timer::CommitDue { replica, version } => self.store.is_of_version(replica, version),
             Timer::PolicyCheck { replica, version, at } => {
-                self.is_of_version(replica, version) && self.is_policy_check_due(replica, at)
+                self.store.is_of_version(replica, version) && self.store[replica].is_policy_check_due(at)
             }
         }
     }

@@ -4,42 +4,15 @@
 use std::sync::Arc;
 
 use super::Core;
-use super::parts::examined::{Watch, Watched};
+use super::parts::examined::Watched;
 use super::store::{Replica, ReplicaIndex};
-use dryrack_event::Phase;
 use dryrack_fleet::Fleet;
-use dryrack_ids::{AttemptId, JobId};
 use dryrack_scheduler::{Candidate, SchedulerView, Seats};
 use dryrack_workload::Demand;
 
 impl Core {
-    /// Examines each decision about this job, or about every job, while it is made. A caller takes the decision that
-    /// placed a replica with [`Core::take_watched`].
-    pub(crate) fn watch(&mut self, whose: Watch) {
-        self.examined.watch(whose);
-    }
-
-    /// Takes the decision that placed this attempt.
-    pub(crate) fn take_watched(&mut self, attempt: AttemptId) -> Option<Watched> {
-        self.examined.take_placed(attempt)
-    }
-
     pub(crate) fn is_watched(&self, index: ReplicaIndex) -> bool {
-        self.examined.is_watched(self.replicas[index as usize].job)
-    }
-
-    /// Takes every decision since the last call, in order.
-    pub(crate) fn take_decisions(&mut self) -> Vec<Watched> {
-        self.examined.take_decisions()
-    }
-
-    /// The number of the first replica without a place. If all replicas of the job have places, returns replica 0,
-    /// which stands for one more replica. `None` if the job is not submitted yet.
-    pub(crate) fn next_to_place(&self, job: JobId) -> Option<u32> {
-        let record = self.jobs.get(job.index())?;
-        let waits =
-            |index: &ReplicaIndex| matches!(self.replicas[*index as usize].phase, Phase::Pending | Phase::Analysing);
-        Some(record.replicas().find(waits).map_or(0, |index| self.replicas[index as usize].number))
+        self.deciding.examined.is_watched(self.store[index].job)
     }
 
     /// The data on which a decision about this replica is based. The demand is the replica's own, unless the decision
@@ -51,8 +24,8 @@ impl Core {
         fleet: &Fleet,
         keep: usize,
     ) -> SchedulerView {
-        let replica = &self.replicas[index as usize];
-        let whole = || (Arc::clone(&self.demands[replica.demand as usize].demand), Seats::All);
+        let replica = &self.store[index];
+        let whole = || (Arc::clone(self.store.demand(replica.demand)), Seats::All);
         let (demand, seats) = part.unwrap_or_else(whole);
         SchedulerView { fleet: fleet.clone(), demand, context: self.context(replica.attempt_id()), seats, keep }
     }
@@ -60,17 +33,7 @@ impl Core {
     fn examined(&self, index: ReplicaIndex, part: Option<(Arc<Demand>, Seats)>, fleet: &Fleet, keep: usize) -> Watched {
         let sight = self.sight(index, part, fleet, keep);
         let examination = sight.examine(&self.profile.scheduler);
-        Watched { at: self.now, attempt: self.replicas[index as usize].attempt_id(), sight, examination }
-    }
-
-    pub(crate) fn keep_decision(&mut self, watched: Watched) {
-        self.examined.keep(watched);
-    }
-
-    /// Keeps why a replica waits although the last decision about it found a place. That decision still is the one that
-    /// places it.
-    pub(crate) fn keep_wait(&mut self, watched: Watched) {
-        self.examined.keep_wait(watched);
+        Watched { at: self.now, attempt: self.store[index].attempt_id(), sight, examination }
     }
 
     /// Examines and keeps a decision for one candidate about this replica, if the replica is watched. `fleet` returns
@@ -89,7 +52,7 @@ impl Core {
         if self.is_watched(index) {
             let fleet = fleet(self);
             let watched = self.examined(index, None, fleet.as_ref().unwrap_or(&self.fleet), keep);
-            self.keep_decision(watched);
+            self.deciding.examined.keep(watched);
         }
     }
 
@@ -97,7 +60,7 @@ impl Core {
     pub(crate) fn examine_part_if_watched(&mut self, index: ReplicaIndex, demand: &Arc<Demand>, seats: Seats) {
         if self.is_watched(index) {
             let watched = self.examined(index, Some((Arc::clone(demand), seats)), &self.fleet, 1);
-            self.keep_decision(watched);
+            self.deciding.examined.keep(watched);
         }
     }
 
@@ -107,15 +70,15 @@ impl Core {
         if !self.is_watched(index) {
             return;
         }
-        let attempt = self.replicas[index as usize].attempt_id();
-        let decided = self.examined.take_decided((attempt.job, attempt.replica));
+        let attempt = self.store[index].attempt_id();
+        let decided = self.deciding.examined.take_decided((attempt.job, attempt.replica));
         let watched = decided.unwrap_or_else(|| self.examined(index, None, &self.fleet, 1));
-        self.examined.placed_by(attempt, watched);
+        self.deciding.examined.placed_by(attempt, watched);
     }
 
     /// The decision that was just made about this replica, if it is watched.
     pub(crate) fn last_examination(&self, index: ReplicaIndex) -> Option<Box<Watched>> {
-        self.examined.last().filter(|_| self.is_watched(index)).cloned().map(Box::new)
+        self.deciding.examined.last().filter(|_| self.is_watched(index)).cloned().map(Box::new)
     }
 
     /// Keeps an earlier decision as the one that places a replica. The decision may have been made about another
@@ -127,8 +90,8 @@ impl Core {
     /// Records the examination of a replica that is placed together with other replicas of its job. Their common decision is
     /// the last decision about any replica of the job.
     pub(crate) fn keep_shared_examination(&mut self, index: ReplicaIndex) {
-        let job = self.replicas[index as usize].job;
-        let decided = self.examined.last().filter(|last| last.attempt.job == job).cloned();
+        let job = self.store[index].job;
+        let decided = self.deciding.examined.last().filter(|last| last.attempt.job == job).cloned();
         self.place_by(index, decided);
         self.keep_examination(index);
     }
@@ -136,14 +99,14 @@ impl Core {
     /// Changes the candidate of the last decision about a replica. The replica goes to the decided node, where other GPUs
     /// are free by now.
     pub(crate) fn change_candidate(&mut self, index: ReplicaIndex, candidate: &Candidate) {
-        let Replica { job, number, .. } = self.replicas[index as usize];
-        self.examined.change_candidate((job, number), candidate);
+        let Replica { job, number, .. } = self.store[index];
+        self.deciding.examined.change_candidate((job, number), candidate);
     }
 
     fn place_by(&mut self, index: ReplicaIndex, decided: Option<Watched>) {
         if let (true, Some(decided)) = (self.is_watched(index), decided) {
-            let Replica { job, number, .. } = self.replicas[index as usize];
-            self.examined.set_decided((job, number), decided);
+            let Replica { job, number, .. } = self.store[index];
+            self.deciding.examined.set_decided((job, number), decided);
         }
     }
 }

@@ -11,16 +11,16 @@ use dryrack_ids::JobId;
 use dryrack_policy::RetryState;
 use dryrack_scheduler::{QueueKey, Verdict, refused_at_submission, refused_picks};
 use dryrack_units::SimDuration;
-use dryrack_workload::{Demand, JobSpec, Unselectable};
+use dryrack_workload::{JobSpec, Unselectable};
 
 impl Core {
     /// Adds the record of a job in this line. The caller adds its replicas next.
     pub(crate) fn add_job(&mut self, spec: &Arc<JobSpec>, line: u32) {
-        let demand = self.demands.number(&spec.demand);
-        let first = self.replicas.len() as ReplicaIndex;
+        let demand = self.store.demands.number(&spec.demand);
+        let first = self.store.replicas.len() as ReplicaIndex;
         let fair_share = &self.profile.scheduler.fair_share;
         let user = self.accounts.user(spec.user.as_ref(), fair_share, self.now);
-        self.jobs.push(JobRecord {
+        self.store.jobs.push(JobRecord {
             spec: Arc::clone(spec),
             line,
             user,
@@ -40,11 +40,11 @@ impl Core {
 
     /// Adds a record for one more replica. The replica does not wait for anything yet.
     pub(crate) fn add_replica(&mut self, job: JobId, number: u32) -> ReplicaIndex {
-        let index = self.replicas.len() as ReplicaIndex;
-        let record = &self.jobs[job.index()];
+        let index = self.store.replicas.len() as ReplicaIndex;
+        let record = &self.store[job];
         let (spec, order) = (&record.spec, &self.profile.scheduler.order);
         let entry = record.entry(job, index, self.now, SimDuration::ZERO);
-        self.replicas.push(Replica {
+        self.store.replicas.push(Replica {
             job,
             number,
             attempt: 1,
@@ -77,19 +77,9 @@ impl Core {
     pub(crate) fn end_job(&mut self, job: JobId, outcome: Outcome, because: Reason) {
         self.emit(Event::JobEnded { job, outcome, because });
         self.services.forget(job);
-        self.leave_workload(job);
+        self.admission.job_ended(job);
         self.job_has_ended(job, outcome);
-        self.job_is_over(job);
-    }
-
-    /// Whether a replica waits in the queue.
-    pub(crate) fn waits_in_queue(&self, index: ReplicaIndex) -> bool {
-        self.replicas[index as usize].wait == Wait::Queue
-    }
-
-    /// The demand of a replica.
-    pub(crate) fn demand_of(&self, index: ReplicaIndex) -> &Arc<Demand> {
-        &self.demands[self.replicas[index as usize].demand as usize].demand
+        self.store.job_is_over(job);
     }
 
     /// Why a job is refused at submission. `None` if the job is accepted. A job whose picks cannot be selected now is

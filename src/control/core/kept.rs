@@ -33,7 +33,7 @@ impl Core {
         match remains.is_empty() {
             true => {
                 self.note_asking(attempt, true);
-                self.job_is_over(attempt.job);
+                self.store.job_is_over(attempt.job);
             }
             false => drop(self.kept.claims.insert(attempt, remains)),
         }

@@ -20,9 +20,9 @@ impl Core {
     /// placed one by one.
     pub(crate) fn bind(&mut self, index: ReplicaIndex, candidate: Candidate, part: Option<&Demand>, is_torn: bool) {
         let Candidate { placement, score } = candidate;
-        let replica = &self.replicas[index as usize];
+        let replica = &self.store[index];
         let attempt = replica.attempt_id();
-        let demand = part.unwrap_or(&self.demands[replica.demand as usize].demand);
+        let demand = part.unwrap_or(self.store.demand(replica.demand));
         let mut broken = self.broken_by(index, demand, &placement);
         if is_torn {
             broken.push((placement.claims()[0].node, Safety::GangTorn));
@@ -39,7 +39,7 @@ impl Core {
         self.enter_ledger(index, &placement);
         self.emit(Event::Placed { attempt, score, placement: placement.clone() });
         placement.claims().iter().for_each(|claim| self.instance_taken(claim.node));
-        self.replicas[index as usize].placement = Some(placement);
+        self.store[index].placement = Some(placement);
     }
 
     /// The safety rules that a placement of a replica would break. Kubernetes binds a pod to a node whose taints it
@@ -50,7 +50,7 @@ impl Core {
         demand: &Demand,
         placement: &Placement,
     ) -> Vec<(NodeId, Safety)> {
-        let spec = &self.jobs[self.replicas[index as usize].job.index()].spec;
+        let spec = &self.store.job_of(index).spec;
         let tolerates = |state: NodeState| {
             let of_admission = self.admission.tolerations(index);
             let tolerations = safety::stated_tolerations(spec).iter().chain(&of_admission);
@@ -65,16 +65,15 @@ impl Core {
 
     /// Enters a placement into the ledger, and charges it to shares and quotas.
     fn enter_ledger(&mut self, index: ReplicaIndex, placement: &Placement) {
-        let replica = &self.replicas[index as usize];
-        let (attempt, deployment) =
-            (replica.attempt_id(), self.demands[replica.demand as usize].demand.model().cloned());
+        let replica = &self.store[index];
+        let (attempt, deployment) = (replica.attempt_id(), self.store.demand(replica.demand).model().cloned());
         self.hold_placement(attempt, deployment.as_deref(), placement);
         // Under this rule, a placement can make room for other tasks. If it moves the first node of a gang elsewhere,
         // the rest of the gang may fit on the node that became free.
         if self.profile.scheduler.offers.gang == GangRule::NodeByNode && self.fleet.fleets().next().is_some() {
             self.fleet.ask_again();
         }
-        let job = &self.jobs[attempt.job.index()];
+        let job = &self.store[attempt.job];
         self.accounts.take(&self.fleet, (job.user, job.spec.project.as_deref()), self.now, placement);
         for claim in placement.claims() {
             let replicas = &mut self.nodes[claim.node.index()].replicas;
@@ -98,13 +97,13 @@ impl Core {
     /// Frees an attempt's claim on a node.
     pub(super) fn release_claim(&mut self, attempt: AttemptId, claim: &NodeClaim) {
         self.fleet.release_of(attempt, claim);
-        let project = self.jobs[attempt.job.index()].spec.project.as_deref();
+        let project = self.store[attempt.job].spec.project.as_deref();
         self.accounts.give_back_claim(&self.fleet, project, claim);
     }
 
     /// Whether the quota of the replica's project allows this much more.
     pub(crate) fn is_within_quota(&self, index: ReplicaIndex, wanted: Holding) -> bool {
-        let job = &self.jobs[self.replicas[index as usize].job.index()];
+        let job = self.store.job_of(index);
         self.accounts.quotas.admits(job.spec.project.as_deref(), wanted)
     }
 
@@ -125,10 +124,10 @@ impl Core {
             true => self.accounts.keep_shares_of(old),
             false => self.begin_shares(),
         }
-        let live = self.replicas.values().filter_map(|replica| Some((replica.job, replica.placement.as_ref()?)));
+        let live = self.store.replicas.values().filter_map(|replica| Some((replica.job, replica.placement.as_ref()?)));
         let kept = self.kept.claims.iter().map(|(attempt, placement)| (attempt.job, placement));
         for (job, placement) in live.chain(kept) {
-            let project = self.jobs[job.index()].spec.project.as_deref();
+            let project = self.store[job].spec.project.as_deref();
             self.accounts.quotas.take(project, holding(&self.fleet, placement));
         }
     }
@@ -139,24 +138,24 @@ impl Core {
             return;
         }
         let options = &self.profile.scheduler.fair_share;
-        for job in self.jobs.numbers() {
-            let job = &mut self.jobs[job];
+        for job in self.store.jobs.numbers() {
+            let job = &mut self.store.jobs[job];
             job.user = self.accounts.user(job.spec.user.as_ref(), options, self.now);
         }
-        for replica in self.replicas.values() {
+        for replica in self.store.replicas.values() {
             if let Some(placement) = &replica.placement {
-                self.accounts.take_share(self.jobs[replica.job.index()].user, self.now, placement);
+                self.accounts.take_share(self.store[replica.job].user, self.now, placement);
             }
         }
     }
 
     /// Asserts that the quotas count exactly what the attempts of each project hold.
     pub(super) fn assert_quotas(&self) {
-        let live = self.replicas.values().filter_map(|replica| Some((replica.job, replica.placement.as_ref()?)));
+        let live = self.store.replicas.values().filter_map(|replica| Some((replica.job, replica.placement.as_ref()?)));
         let kept = self.kept.claims.iter().map(|(attempt, placement)| (attempt.job, placement));
         let all: Vec<_> = live.chain(kept).collect();
         for (project, said) in self.accounts.quotas.held() {
-            let own = all.iter().filter(|(job, _)| self.jobs[job.index()].spec.project.as_deref() == Some(project));
+            let own = all.iter().filter(|(job, _)| self.store[*job].spec.project.as_deref() == Some(project));
             let held = own.fold(Holding::default(), |sum, (_, placement)| sum.and(self.holding(placement)));
             assert_eq!(said, held, "{project} holds something else than is counted");
         }

@@ -5,13 +5,12 @@
 //! ([`services`]), jobs that wait for other jobs ([`dependencies`]), quotas and shares ([`ledger`]),
 //! utilization policies ([`usage`]), and recorded decisions for an explanation ([`examined`]).
 //!
-//! The state is in [`parts`], which know nothing of the core. The other files of this folder are what the core does with
-//! several parts at once.
+//! The state is in [`parts`], which know nothing of the core, and a method that needs one part is a method of that part.
+//! The other files of this folder are what the core does with several parts at once. All methods of the core are here.
 
 mod attempt;
 mod deciding;
 mod dependencies;
-mod dropping;
 mod due;
 mod examined;
 mod instances;
@@ -26,9 +25,8 @@ mod services;
 mod usage;
 
 pub use instances::LONGEST_PROVISIONING;
-pub(crate) use parts::dependencies::DependencyState;
+pub(crate) use parts::clouds::WaitingChanges;
 pub use parts::examined::{AnalysesAhead, Watch, Watched};
-pub(crate) use parts::scale_up::WaitingChanges;
 pub(crate) use parts::{store, timer};
 pub(crate) use usage::check_sample;
 
@@ -40,46 +38,44 @@ use super::pass_options::Trigger;
 use super::profile::Profile;
 use dryrack_event::{Command, Event, Output};
 use dryrack_fleet::{Fleet, Placement};
-use dryrack_ids::Records;
 use dryrack_policy::Quotas;
 use dryrack_scheduler::Grouping;
 use dryrack_units::SimTime;
 use parts::accounts::Accounts;
+use parts::clouds::Clouds;
 use parts::deciding::Deciding;
-use parts::dependencies::Dependencies;
-use parts::dropping::Dropping;
-use parts::examined::Examined;
-use parts::instances::Instances;
 use parts::kept::Kept;
 use parts::nodes::Nodes;
-use parts::scale_up::ScaleUp;
 use parts::services::Services;
 use parts::usage::Usage;
-use store::{Demands, Held, JobRecord, Replica, ReplicaIndex};
+use store::{Held, Replica, ReplicaIndex, Store};
 use timer::Timers;
 
 pub(crate) struct Core {
     pub profile: Arc<Profile>,
-    pub deciding: Deciding,
+    /// The current time.
     pub now: SimTime,
+    /// Jobs, replicas and demands.
+    pub store: Store,
+    /// The nodes, their states, and which of their resources are taken.
     pub fleet: Fleet,
+    /// Reports and heartbeats of the nodes.
     pub nodes: Nodes,
-    pub jobs: Records<JobRecord>,
-    pub replicas: Records<Replica>,
-    /// Ended jobs that can be dropped, and jobs dropped since the last `take_dropped`. `None` if all records are kept.
-    dropping: Option<Dropping>,
-    pub demands: Demands,
+    /// Instances that clouds make and take back.
+    pub clouds: Clouds,
+    /// Shares of users and quotas of projects.
     pub accounts: Accounts,
+    /// Claims that are kept after their attempt has ended.
     pub kept: Kept,
-    pub timers: Timers,
+    pub deciding: Deciding,
+    /// Utilization policies.
     pub usage: Usage,
-    instances: Instances,
-    scale_up: ScaleUp,
+    /// Services that scale with their requests.
     services: Services,
-    dependencies: Dependencies,
     pub admission: Admission,
+    pub timers: Timers,
+    /// Outputs that were not taken yet.
     outbox: VecDeque<Output>,
-    examined: Examined,
 }
 
 impl Core {
@@ -90,21 +86,15 @@ impl Core {
             accounts: Accounts::new(&profile.scheduler, Quotas::new(&profile.policies.quotas)),
             profile,
             now: SimTime::ZERO,
+            store: Store::default(),
             nodes: Nodes::default(),
-            jobs: Records::default(),
-            replicas: Records::default(),
-            dropping: None,
-            demands: Demands::default(),
             kept: Kept::default(),
             timers: Timers::default(),
             usage: Usage::default(),
-            instances: Instances::default(),
-            scale_up: ScaleUp::default(),
+            clouds: Clouds::default(),
             services: Services::default(),
-            dependencies: Dependencies::default(),
             admission: Admission::default(),
             outbox: VecDeque::new(),
-            examined: Examined::default(),
         }
     }
 
@@ -151,7 +141,7 @@ impl Core {
 
     /// Emits why a replica waits, unless the same reasons were emitted last.
     pub fn hold(&mut self, index: ReplicaIndex, held: Held) {
-        let replica = &mut self.replicas[index as usize];
+        let replica = &mut self.store[index];
         let same = (replica.held.as_ref())
             .is_some_and(|(refusal, reasons)| *refusal == held.0 && reasons.has_same_reasons(&held.1));
         if !same {
@@ -163,13 +153,8 @@ impl Core {
 
     /// The claims of each attempt. This includes claims that an attempt keeps after its end.
     pub fn held(&self) -> Vec<Placement> {
-        let live = self.replicas.values().filter_map(|replica| replica.placement.clone());
+        let live = self.store.replicas.values().filter_map(|replica| replica.placement.clone());
         live.chain(self.kept.claims.values().cloned()).collect()
-    }
-
-    /// The placement of a replica that holds a place.
-    pub fn placement_of(&self, index: ReplicaIndex) -> &Placement {
-        self.replicas[index as usize].placement.as_ref().expect("it holds a place")
     }
 
     /// All replicas that hold a place, in order of their numbers.
@@ -184,17 +169,17 @@ impl Core {
     pub fn follow(&mut self, profile: Profile) -> Arc<Profile> {
         // Lines and accounts are numbered in the order of all jobs, including ended jobs. So the records of ended jobs
         // are needed here.
-        assert!(self.dropping.is_none(), "a profile changes where ended jobs are dropped");
+        assert!(!self.store.drops_ended(), "a profile changes where ended jobs are dropped");
         self.deciding.forget(&profile.scheduler);
         let before = std::mem::replace(&mut self.profile, Arc::new(profile));
         self.usage.reconfigured(self.now);
-        for demand in self.demands.iter_mut() {
+        for demand in self.store.demands.iter_mut() {
             (demand.held, demand.refused_at) = (None, None);
         }
         self.fleet.ask_again();
         self.follow_accounts(&before);
-        self.search_again();
-        self.judge_never_satisfied_again();
+        self.clouds.scale_up.search_again();
+        self.tell_of_dependencies(self.store.never_satisfied());
         before
     }
 
@@ -202,7 +187,7 @@ impl Core {
     pub fn check(&self) {
         let held = self.held();
         self.fleet.assert_adds_up(held.iter());
-        for (index, replica) in self.replicas.iter() {
+        for (index, replica) in self.store.replicas.iter() {
             let holds = replica.placement.is_some();
             assert_eq!(holds, replica.phase.holds_claim(), "{} holds a claim in the wrong phase", replica.attempt_id());
             for claim in replica.placement.iter().flat_map(|placement| placement.claims()) {
@@ -212,11 +197,15 @@ impl Core {
         }
         let on_nodes: usize = self.nodes.iter().map(|node| node.replicas.len()).sum();
         let claims = |replica: &Replica| replica.placement.as_ref().map_or(0, |placement| placement.claims().len());
-        assert_eq!(on_nodes, self.replicas.values().map(claims).sum::<usize>(), "a node keeps a run that has left it");
+        assert_eq!(
+            on_nodes,
+            self.store.replicas.values().map(claims).sum::<usize>(),
+            "a node keeps a run that has left it"
+        );
         self.assert_monitors();
-        self.assert_instances();
+        self.clouds.check(&self.fleet);
         self.assert_quotas();
-        self.assert_dependencies();
-        self.assert_admission();
+        self.store.assert_dependencies();
+        self.admission.check(&self.store);
     }
 }

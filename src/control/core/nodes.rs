@@ -15,7 +15,7 @@ impl Core {
         self.nodes.add(state);
         self.declare_instance(node, state, spec);
         // A demand that did not fit anywhere may fit on the new node.
-        for demand in self.demands.iter_mut() {
+        for demand in self.store.demands.iter_mut() {
             demand.held = None;
         }
     }

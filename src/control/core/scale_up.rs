@@ -20,11 +20,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Core;
+use super::parts::clouds::offer_of;
 use super::store::ReplicaIndex;
 use super::timer::Timer;
 use crate::flow::{Flow, Visit};
-use dryrack_event::Phase;
-use dryrack_fleet::{Cloud, Fleet, NodeState, Placement};
+use dryrack_fleet::{Fleet, NodeState, Placement};
 use dryrack_ids::{FleetId, NodeId};
 use dryrack_policy::Holding;
 use dryrack_scheduler::{Candidate, Decision, decide_for};
@@ -49,44 +49,29 @@ struct Search {
 }
 
 impl Core {
-    /// From now on, the flow requests instances itself.
-    pub(crate) fn leave_requests_to_flow(&mut self) {
-        self.scale_up.is_enabled = false;
-    }
-
     /// Requests instances for waiting replicas that find no room.
     pub(crate) fn scale_up(&mut self, flow: &dyn Flow) {
-        if !self.may_scale_up() {
+        if !self.clouds.may_scale_up(&self.fleet, self.now) {
             return;
         }
         let waiting = flow.waiting_changes(self);
-        if self.scale_up.searched == Some((self.fleet.growth(), waiting)) {
+        if self.clouds.scale_up.searched == Some((self.fleet.growth(), waiting)) {
             return;
         }
-        self.forget_served();
+        self.clouds.forget_served(&self.fleet, |index| self.store.waits_for_room(index));
         let mut search = None;
         flow.each_waiting(self, &mut |core, index| core.search_for(index, &mut search));
-        self.scale_up.searched = Some((self.fleet.growth(), waiting));
-    }
-
-    /// Whether a cloud could make another instance for a waiting replica.
-    fn may_scale_up(&self) -> bool {
-        self.scale_up.is_enabled && self.clouds().any(|(fleet, cloud)| self.may_grow(fleet, cloud))
-    }
-
-    fn may_grow(&self, fleet: FleetId, cloud: &Cloud) -> bool {
-        let may_make = |offer| self.fleet.capacity_left(fleet, offer) > 0 && !self.is_backed_off(fleet, offer);
-        self.fleet.instances_left(fleet) > 0 && (0..cloud.capacity.len() as u32).any(may_make)
+        self.clouds.scale_up.searched = Some((self.fleet.growth(), waiting));
     }
 
     /// Looks for instances for one waiting replica.
     fn search_for(&mut self, index: ReplicaIndex, search: &mut Option<Search>) -> Visit {
-        let replica = &self.replicas[index as usize];
+        let replica = &self.store[index];
         let demand = replica.demand;
-        if self.scale_up.never_fit.contains(&demand) {
+        if self.clouds.scale_up.never_fit.contains(&demand) {
             return Visit::LeaveOutDemand;
         }
-        if self.scale_up.upcoming.contains_key(&index) {
+        if self.clouds.scale_up.upcoming.contains_key(&index) {
             return Visit::GoOn;
         }
         let search = search.get_or_insert_with(|| self.begin_search());
@@ -95,7 +80,7 @@ impl Core {
             return Visit::GoOn;
         }
         match self.request_for(index, search) {
-            Ok(()) if self.may_scale_up() => Visit::GoOn,
+            Ok(()) if self.clouds.may_scale_up(&self.fleet, self.now) => Visit::GoOn,
             Ok(()) => Visit::Stop,
             Err(NoInstance::NoOffer) => Visit::LeaveOutDemand,
             Err(NoInstance::OverQuota) => {
@@ -107,11 +92,11 @@ impl Core {
 
     fn begin_search(&self) -> Search {
         let mut fleet = self.fleet.clone();
-        for node in self.instances.coming() {
+        for node in self.clouds.instances.coming() {
             fleet.set_node_state(node, NodeState::Ready);
         }
         let mut upcoming: BTreeMap<Arc<str>, Holding> = BTreeMap::new();
-        for (index, placement) in &self.scale_up.upcoming {
+        for (index, placement) in &self.clouds.scale_up.upcoming {
             fleet.promise(placement);
             if let Some(project) = self.project_with_quota(*index) {
                 let sum = upcoming.entry(project).or_default();
@@ -121,30 +106,14 @@ impl Core {
         Search { fleet, upcoming, over_quota: BTreeSet::new() }
     }
 
-    /// Forgets replicas that no longer wait, and replicas whose instances were given up.
-    fn forget_served(&mut self) {
-        let mut upcoming = std::mem::take(&mut self.scale_up.upcoming);
-        upcoming.retain(|index, placement| {
-            let is_there =
-                |node: NodeId| self.instances.is_coming(node) || self.fleet.node(node).status.state == NodeState::Ready;
-            self.waits_for_room(*index) && placement.claims().iter().all(|claim| is_there(claim.node))
-        });
-        self.scale_up.upcoming = upcoming;
-    }
-
-    fn waits_for_room(&self, index: ReplicaIndex) -> bool {
-        let replica = self.replicas.get(index as usize);
-        replica.is_some_and(|replica| matches!(replica.phase, Phase::Pending | Phase::Analysing))
-    }
-
     /// Tries one waiting replica on existing and upcoming instances, then on each offer. Requests the instances of the
     /// first offer on which the replica fits.
     fn request_for(&mut self, index: ReplicaIndex, search: &mut Search) -> Result<(), NoInstance> {
         if let Some(found) = self.place_on(index, &search.fleet) {
             return self.plan_for(index, found.placement, search);
         }
-        let tasks = self.demand_of(index).nodes_apart().max(self.demand_of(index).tasks);
-        let (offers, was_tried_whole) = self.places_to_make(tasks);
+        let tasks = self.store.demand_of(index).nodes_apart().max(self.store.demand_of(index).tasks);
+        let (offers, was_tried_whole) = self.clouds.places_to_make(&self.fleet, self.now, tasks);
         let mut why = NoInstance::NoOffer;
         for places in offers {
             places.iter().for_each(|node| search.fleet.set_node_state(*node, NodeState::Ready));
@@ -161,8 +130,8 @@ impl Core {
             used.for_each(|node| search.fleet.set_node_state(*node, NodeState::Gone));
         }
         if was_tried_whole && why == NoInstance::NoOffer {
-            let demand = self.replicas[index as usize].demand;
-            self.scale_up.never_fit.insert(demand);
+            let demand = self.store[index].demand;
+            self.clouds.scale_up.never_fit.insert(demand);
         }
         Err(why)
     }
@@ -178,89 +147,52 @@ impl Core {
         }
         search.fleet.promise(&placement);
         self.make_for(&placement, None);
-        if placement.claims().iter().any(|claim| self.instances.is_coming(claim.node)) {
+        if placement.claims().iter().any(|claim| self.clouds.instances.is_coming(claim.node)) {
             search.upcoming.extend(project.map(|project| (project, wanted)));
-            self.scale_up.upcoming.insert(index, placement);
+            self.clouds.scale_up.upcoming.insert(index, placement);
         }
         Ok(())
     }
 
     /// The project of a replica, if it has a quota.
     fn project_with_quota(&self, index: ReplicaIndex) -> Option<Arc<str>> {
-        let job = &self.jobs[self.replicas[index as usize].job.index()];
+        let job = self.store.job_of(index);
         job.spec.project.as_ref().filter(|project| self.accounts.quotas.counts(Some(project))).cloned()
     }
 
-    /// Whether a replica that still waits needs this instance.
-    pub(super) fn is_awaited(&self, node: NodeId) -> bool {
-        let mut upcoming = self.scale_up.upcoming.iter();
-        upcoming.any(|(index, placement)| self.waits_for_room(*index) && placement.touches(node))
-    }
-
     fn place_on(&self, index: ReplicaIndex, fleet: &Fleet) -> Option<Candidate> {
-        let context = self.context(self.replicas[index as usize].attempt_id());
-        match decide_for(&self.profile.scheduler, self.demand_of(index), context, fleet, self.deciding.grouping, 1) {
+        let context = self.context(self.store[index].attempt_id());
+        match decide_for(
+            &self.profile.scheduler,
+            self.store.demand_of(index),
+            context,
+            fleet,
+            self.deciding.grouping,
+            1,
+        ) {
             Decision::Place(mut candidates) => Some(candidates.swap_remove(0)),
             Decision::Refuse { .. } => None,
         }
     }
 
-    /// For each offer, cheapest first: the places of up to `count` instances that the cloud could make. The flag is
-    /// true if no offer is left out and each offer has places for `count` instances.
-    fn places_to_make(&self, count: u32) -> (Vec<Vec<NodeId>>, bool) {
-        let mut offers = Vec::new();
-        let mut is_whole = true;
-        for (fleet, cloud) in self.clouds() {
-            let found = self.absent_by_offer(fleet, count);
-            is_whole &= found.len() == cloud.capacity.len();
-            for (offer, price, places) in found {
-                let is_backed_off = self.is_backed_off(fleet, offer);
-                is_whole &= places.len() as u32 == count && !is_backed_off;
-                if !is_backed_off {
-                    offers.push((price, places));
-                }
-            }
-        }
-        offers.sort_by_key(|(price, places)| (*price, places.first().copied()));
-        (offers.into_iter().map(|(_, places)| places).collect(), is_whole)
-    }
-
     /// Sets how many instances of an offer a cloud can make.
     pub(crate) fn set_capacity(&mut self, fleet: FleetId, offer: u32, available: u32) {
         self.fleet.set_capacity(fleet, offer, available);
-        self.search_again();
+        self.clouds.scale_up.search_again();
     }
 
     /// Starts the back-off of an offer whose instance has failed to come up.
     pub(crate) fn offer_failed(&mut self, node: NodeId) {
-        let Some((offer, fleet)) = self.offer_of(node).filter(|_| self.scale_up.is_enabled) else { return };
-        let until = self.scale_up.back_off((fleet, offer), self.now);
+        let Some(offer) = offer_of(&self.fleet, node).filter(|_| self.clouds.scale_up.is_enabled) else { return };
+        let until = self.clouds.scale_up.back_off(offer, self.now);
+        let (fleet, offer) = offer;
         self.timers.set(until, Timer::BackoffOver { fleet, offer, at: until });
     }
 
     /// Clears the failures of an offer, because one of its instances is up.
     pub(super) fn offer_holds(&mut self, node: NodeId) {
-        if let Some((offer, fleet)) = self.offer_of(node) {
-            self.scale_up.forget_failures((fleet, offer));
+        if let Some(offer) = offer_of(&self.fleet, node) {
+            self.clouds.scale_up.forget_failures(offer);
         }
-    }
-
-    fn is_backed_off(&self, fleet: FleetId, offer: u32) -> bool {
-        self.scale_up.is_backed_off((fleet, offer), self.now)
-    }
-
-    fn offer_of(&self, node: NodeId) -> Option<(u32, FleetId)> {
-        let shape = &self.fleet.node(node).shape;
-        Some((dryrack_fleet::offer_of(shape)?, shape.instance.as_ref()?.fleet))
-    }
-
-    /// Makes the next search try all waiting replicas again, because fleets or their clouds have changed.
-    pub(crate) fn search_again(&mut self) {
-        self.scale_up.search_again();
-    }
-
-    /// The fleets whose instances a cloud makes.
-    fn clouds(&self) -> impl Iterator<Item = (FleetId, &Cloud)> {
-        self.fleet.fleets().filter_map(|(fleet, spec)| Some((fleet, spec.cloud.as_ref()?)))
     }
 }

@@ -14,7 +14,7 @@ impl Core {
             let is_over = (record.live == 0 && !record.parked) || record.cancelled;
             record.spec.scaling.is_some() && !is_over
         };
-        if let Some(record) = self.jobs.get(job.index()).filter(scales) {
+        if let Some(record) = self.store.jobs.get(job.index()).filter(scales) {
             self.services.count(job, record.spec.replicas, requests);
         }
     }
@@ -22,7 +22,7 @@ impl Core {
     /// The new number of replicas of a service. `None` if the number does not change now. If a change is due later,
     /// sets a timer for it.
     pub(crate) fn rescaled(&mut self, job: JobId) -> Option<u32> {
-        let scaling = self.jobs.get(job.index())?.spec.scaling.as_deref()?;
+        let scaling = self.store.jobs.get(job.index())?.spec.scaling.as_deref()?;
         match self.services.rescale(job, scaling, self.now) {
             Rescaling::Now(desired) => Some(desired),
             Rescaling::CheckAt(at) => {

@@ -13,26 +13,21 @@ use dryrack_workload::{PolicySource, UtilizationPolicy};
 impl Core {
     /// The policy that applies to a replica, if any.
     fn effective_policy(&self, index: ReplicaIndex) -> Option<(PolicySource, UtilizationPolicy)> {
-        let replica = &self.replicas[index as usize];
-        let over = &self.jobs[replica.job.index()].spec.utilization;
-        if self.gpus_held(index) == 0 {
+        let replica = &self.store[index];
+        let over = &self.store[replica.job].spec.utilization;
+        if self.store[index].gpus_held() == 0 {
             return None;
         }
         self.profile.policies.utilization.bind(over)
     }
 
-    fn gpus_held(&self, index: ReplicaIndex) -> usize {
-        let placement = self.replicas[index as usize].placement.as_ref();
-        placement.map_or(0, |placement| placement.claims().iter().map(|claim| claim.gpus.len()).sum())
-    }
-
     /// Binds a policy to an attempt that has started.
     pub(crate) fn bind_policy(&mut self, index: ReplicaIndex) {
         let Some((source, values)) = self.effective_policy(index) else { return };
-        let gpus = self.gpus_held(index) as u16;
-        let attempt = self.replicas[index as usize].attempt_id();
+        let gpus = self.store[index].gpus_held() as u16;
+        let attempt = self.store[index].attempt_id();
         let monitor = UtilizationMonitor::bind(values, gpus, self.now);
-        self.replicas[index as usize].watch = Some(Box::new(Watch::new(monitor)));
+        self.store[index].watch = Some(Box::new(Watch::new(monitor)));
         self.emit(Event::PolicyBound { attempt, source, values });
         self.command(Command::Sample { attempt, interval: values.interval });
     }
@@ -45,8 +40,8 @@ impl Core {
         utilization: &[Option<Permille>],
         memory: usize,
     ) {
-        let Some(index) = self.replica_of(attempt) else { return };
-        let replica = &mut self.replicas[index as usize];
+        let Some(index) = self.store.replica_of(attempt) else { return };
+        let replica = &mut self.store[index];
         if replica.attempt != attempt.number {
             return;
         }
@@ -61,14 +56,10 @@ impl Core {
         }
     }
 
-    pub(super) fn is_policy_check_due(&self, index: ReplicaIndex, at: SimTime) -> bool {
-        self.replicas[index as usize].watch.as_ref().is_some_and(|watch| watch.check_at == Some(at))
-    }
-
     /// Asserts that every running replica with an effective policy has a monitor of that policy, and that no other
     /// replica has a monitor. Attempts that began under an earlier profile keep the policy of that profile.
     pub(super) fn assert_monitors(&self) {
-        for (index, replica) in self.replicas.iter() {
+        for (index, replica) in self.store.replicas.iter() {
             if replica.phase == Phase::Running && !self.usage.has_current_policies(replica.since) {
                 continue;
             }

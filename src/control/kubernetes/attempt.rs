@@ -182,7 +182,7 @@ impl Kubernetes {
         (total, devices): (i64, &[DeviceName]),
     ) -> Option<Candidate> {
         let id = self.ids[node];
-        let demand = Arc::clone(core.demand_of(index));
+        let demand = Arc::clone(core.store.demand_of(index));
         let task = demand.task().expect("only demands for tasks have pods");
         let placement = pods::placement_on(id, core.fleet.node(id), task, devices)?;
         Some(Candidate { placement, score: Score::new(total as f64) })
@@ -197,8 +197,8 @@ impl Kubernetes {
         (node, candidate): (Arc<str>, Candidate),
     ) {
         let id = self.ids[&node];
-        core.replicas[index as usize].wait = Wait::Nothing;
-        let attempt = core.replicas[index as usize].attempt_id();
+        core.store[index].wait = Wait::Nothing;
+        let attempt = core.store[index].attempt_id();
         self.bound.insert(Arc::clone(&pod.key), attempt);
         self.placed.insert(attempt, (Arc::clone(&pod.key), node));
         self.place(core, index, candidate);
@@ -265,13 +265,13 @@ impl Kubernetes {
         cleared.iter().for_each(|pod| self.cluster.nominations.clear(&pod.key));
         self.cluster.nominations.nominate(&decision.pod, &name);
         self.cluster_changed();
-        let by = core.replicas[index as usize].attempt_id();
+        let by = core.store[index].attempt_id();
         for key in victims {
             self.reject_gang_of(core, &key);
             let Some(attempt) = self.bound.get(&key).copied() else { continue };
-            let Some(victim) = core.replica_of(attempt) else { continue };
+            let Some(victim) = core.store.replica_of(attempt) else { continue };
             self.begin_deletion(core, attempt, true);
-            if core.replicas[victim as usize].is_at(attempt) && core.replicas[victim as usize].stopping.is_none() {
+            if core.store[victim].is_at(attempt) && core.store[victim].stopping.is_none() {
                 core.emit(Event::Preempted { attempt, by });
                 self.stop(core, victim, Outcome::Lost, Reason::Preempted);
             }

@@ -151,7 +151,7 @@ impl Kubernetes {
     ) -> Option<Candidate> {
         let id = self.ids[self.cluster.node(node).name()];
         self.pods.get(&index).filter(|record| record.info.key == pod.key)?;
-        let demand = core.demand_of(index);
+        let demand = core.store.demand_of(index);
         let Outcome::Fits { best } = &decided.outcome else { return None };
         let found = best.iter().find(|(index, _)| *index == node).and_then(|(_, devices)| devices.as_ref());
         let held = self.devices_of(pod, found);
@@ -214,11 +214,11 @@ fn shortage(reason: &Stated, pod: &PodInfo, node: &NodeInfo) -> Option<Shortage>
 /// Keeps the explanation of a decision about a replica.
 pub(super) fn keep(core: &mut Core, index: ReplicaIndex, examination: Examination) {
     let watched = watched(core, index, examination);
-    core.keep_decision(watched);
+    core.deciding.examined.keep(watched);
 }
 
 pub(super) fn watched(core: &Core, index: ReplicaIndex, examination: Examination) -> Watched {
     let sight = core.sight(index, None, &core.fleet, 1);
-    let attempt = core.replicas[index as usize].attempt_id();
+    let attempt = core.store[index].attempt_id();
     Watched { at: core.now, attempt, sight, examination }
 }

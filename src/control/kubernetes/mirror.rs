@@ -126,7 +126,7 @@ impl Kubernetes {
             return true;
         }
         let Some(attempt) = self.bound.get(key) else { return false };
-        let current = core.replica_of(*attempt).map(|index| &core.replicas[index as usize]);
+        let current = core.store.replica_of(*attempt).map(|index| &core.store[index]);
         let placement = match current.filter(|replica| replica.is_at(*attempt)) {
             Some(replica) => replica.placement.as_ref(),
             None => core.kept.claims.get(attempt),

@@ -177,8 +177,8 @@ impl Kubernetes {
         if is_apart || !self.options.queue.pop_from_backoff {
             return self.new_group();
         }
-        let replica = &core.replicas[index as usize];
-        let stated = core.jobs[replica.job.index()].spec.pod.clone();
+        let replica = &core.store[index];
+        let stated = core.store[replica.job].spec.pod.clone();
         let terms = core.admission.terms_number(index);
         let next = self.groups + 1;
         let group = *self
@@ -191,8 +191,8 @@ impl Kubernetes {
 
     /// The pod of a replica's current attempt.
     fn pod_of(&self, core: &Core, index: ReplicaIndex) -> Option<PodInfo> {
-        let replica = &core.replicas[index as usize];
-        let spec = &core.jobs[replica.job.index()].spec;
+        let replica = &core.store[index];
+        let spec = &core.store[replica.job].spec;
         let is_taken = |key: &Arc<str>| self.keys.contains(key);
         let mut pod = pods::pod_of_attempt(spec, replica.attempt_id(), &self.models, &core.fleet, is_taken)?;
         self.name_scheduler(spec, &mut pod);
@@ -227,7 +227,7 @@ impl Kubernetes {
 
 impl Flow for Kubernetes {
     fn queue_up(&mut self, core: &mut Core, index: ReplicaIndex) {
-        core.replicas[index as usize].wait = Wait::Queue;
+        core.store[index].wait = Wait::Queue;
         let Some(info) = self.pod_of(core, index) else {
             self.no_pods.insert(index);
             return;
@@ -249,7 +249,7 @@ impl Flow for Kubernetes {
         self.bind_stated_pods(core);
         while let Some(index) = self.no_pods.pop_first() {
             core.hold(index, (Refusal::Never, Histogram::of(Reason::NotAPod, core.fleet.len().max(1) as u32)));
-            core.replicas[index as usize].wait = Wait::Nothing;
+            core.store[index].wait = Wait::Nothing;
             self.end(core, index, Outcome::NeverFits, Reason::NeverFits);
         }
         if core.is_decided_outside() {
@@ -271,7 +271,7 @@ impl Flow for Kubernetes {
 
     fn check(&self, core: &Core) {
         self.queue.check();
-        let waiting = core.replicas.values().filter(|replica| replica.wait == Wait::Queue).count();
+        let waiting = core.store.replicas.values().filter(|replica| replica.wait == Wait::Queue).count();
         assert_eq!(
             self.queue.len() + self.gates.len() + self.permits.len() + self.no_pods.len(),
             waiting,
@@ -308,15 +308,15 @@ impl Flow for Kubernetes {
     }
 
     fn withdraw(&mut self, core: &mut Core, index: ReplicaIndex) {
-        if core.replicas[index as usize].wait != Wait::Queue {
+        if core.store[index].wait != Wait::Queue {
             return;
         }
-        core.replicas[index as usize].wait = Wait::Nothing;
+        core.store[index].wait = Wait::Nothing;
         self.no_pods.remove(&index);
         let Some(record) = self.pods.get(&index) else { return };
         let info = Arc::clone(&record.info);
         if core.is_decided_outside() {
-            let attempt = core.replicas[index as usize].attempt_id();
+            let attempt = core.store[index].attempt_id();
             core.command(Command::Withdraw { attempt });
         }
         self.keys.remove(&info.key);
@@ -333,7 +333,7 @@ impl Flow for Kubernetes {
     }
 
     fn phase_changed(&mut self, core: &mut Core, index: ReplicaIndex, _before: (Phase, SimTime)) {
-        let replica = &core.replicas[index as usize];
+        let replica = &core.store[index];
         match (replica.phase, self.pods.get(&index).map(|record| Arc::clone(&record.info))) {
             (Phase::Running, Some(pod)) => self.budgets.count_as_healthy(index, &pod),
             (Phase::Stopping, pod) => {
@@ -357,7 +357,7 @@ impl Flow for Kubernetes {
     fn examine(&mut self, core: &Core, index: ReplicaIndex) -> Option<Examination> {
         let pod = match self.pods.get(&index) {
             Some(_) if self.permits.holds(index) => return Some(self.examine_permit(core, index)),
-            Some(record) if core.replicas[index as usize].wait == Wait::Queue => Arc::clone(&record.info),
+            Some(record) if core.store[index].wait == Wait::Queue => Arc::clone(&record.info),
             Some(_) | None => Arc::new(self.pod_of(core, index)?),
         };
         Some(self.examine_pod(core, index, &pod))

@@ -28,7 +28,7 @@ impl Kubernetes {
         for index in self.gates.take_all() {
             let record = &self.pods[&index];
             self.queue.add(index, record.group, (record.info.priority, gpus_of(&record.info)));
-            let attempt = core.replicas[index as usize].attempt_id();
+            let attempt = core.store[index].attempt_id();
             core.command(Command::Submit { attempt });
             if let Err(refusal) = cycle::pre_enqueue(&record.info, &self.cluster) {
                 core.hold(index, (Refusal::Unfit, gated(&refusal, nodes)));
@@ -46,7 +46,7 @@ impl Kubernetes {
             self.withdraw(core, index);
             return self.end(core, index, Outcome::Refused, Reason::RefusedOutside);
         };
-        let task = Arc::clone(core.demand_of(index));
+        let task = Arc::clone(core.store.demand_of(index));
         let Some(in_cluster) = self.cluster.find(&core.fleet.node(node).name) else {
             return core.emit(not_possible(attempt, Reason::PlaceNotReady));
         };
@@ -90,7 +90,7 @@ impl DecidedOutside for Kubernetes {
     }
 
     fn preempt_outside(&mut self, core: &mut Core, index: ReplicaIndex) {
-        let attempt = core.replicas[index as usize].attempt_id();
+        let attempt = core.store[index].attempt_id();
         self.begin_deletion(core, attempt, true);
         self.stop(core, index, Outcome::Lost, Reason::Preempted);
     }

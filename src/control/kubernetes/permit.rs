@@ -126,7 +126,7 @@ impl Kubernetes {
 fn hold_without_node(core: &mut Core, index: ReplicaIndex, node: &str, because: Reason) -> (Refused, Histogram) {
     if core.is_watched(index) {
         let watched = examine::watched(core, index, examination(core, node, because));
-        core.keep_wait(watched);
+        core.deciding.examined.keep_wait(watched);
     }
     let held = (Refused::Unfit, Histogram::of(because, 1));
     core.hold(index, held.clone());

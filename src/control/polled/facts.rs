@@ -17,7 +17,7 @@ impl Polled {
     /// The first `spec.replicas` store entries are the masters. The workers follow, with those of the first replica
     /// first.
     pub(super) fn submit_run(&mut self, core: &mut Core, job: JobId, refused: Option<Held>) {
-        let spec = Arc::clone(&core.jobs[job.index()].spec);
+        let spec = Arc::clone(&core.store[job].spec);
         let retry = spec.terms.retry.as_ref().filter(|retry| retry.on.contains(&RetryEvent::NoCapacity));
         let desired = match self.options.uncounted {
             UncountedRule::Fewest => spec.replicas,
@@ -42,7 +42,7 @@ impl Polled {
             requests: None,
             scale_at: None,
             unasked: false,
-            held: core.waits_for_others(job),
+            held: core.store.waits_for_others(job),
             due: None,
             lively: false,
         };
@@ -94,7 +94,7 @@ impl Polled {
     }
 
     fn add_workers(&mut self, core: &mut Core, job: JobId, group: u32) {
-        for _ in 1..core.jobs[job.index()].spec.demand.nodes_apart() {
+        for _ in 1..core.store[job].spec.demand.nodes_apart() {
             let index = add_to_job(core, job);
             self.run(job).groups[group as usize].members.push(index);
             self.add_member(core, job, group);
@@ -120,7 +120,7 @@ impl Polled {
             Lifecycle::TimedOut => self.over(index, Outcome::Expired, Reason::TimeLimit),
             Lifecycle::Stopped => self.member(index).over = true,
             Lifecycle::StoppedOn { node } => {
-                let replica = &mut core.replicas[index as usize];
+                let replica = &mut core.store[index];
                 replica.stopped_on.push(node);
                 let claims = replica.placement.iter().flat_map(|placement| placement.claims());
                 let over = claims.map(|claim| claim.node).all(|node| replica.stopped_on.contains(&node));
@@ -240,7 +240,7 @@ impl Polled {
         self.run(job).groups[group as usize].dismissed = true;
         let mut stopped = self.run(job).groups[group as usize].members.clone();
         for index in &stopped {
-            core.replicas[*index as usize].dismissed = true;
+            core.store[*index].dismissed = true;
         }
         stopped.retain(|index| self.member(*index).state.is_live());
         stopped.iter().for_each(|index| self.terminate(core, *index, Outcome::Cancelled, Reason::ScaledDown));
@@ -257,9 +257,9 @@ impl Polled {
                 (earlier.dismissed, earlier.followed) = (true, true);
                 let (number, before, members) = (earlier.number, earlier.before, earlier.members.clone());
                 for index in &members {
-                    core.replicas[*index as usize].dismissed = true;
+                    core.store[*index].dismissed = true;
                 }
-                (number, before + core.replicas[members[0] as usize].attempt)
+                (number, before + core.store[members[0]].attempt)
             }
         };
         let master = add_to_job(core, job);
@@ -292,12 +292,12 @@ fn group_of(master: ReplicaIndex, number: u32, before: u32) -> Group {
 }
 
 fn add_to_job(core: &mut Core, job: JobId) -> ReplicaIndex {
-    let record = &core.jobs[job.index()];
+    let record = &core.store[job];
     let number = record.spec.replicas + record.added.len() as u32;
     let index = core.add_replica(job, number);
-    core.jobs[job.index()].added.push(index);
+    core.store[job].added.push(index);
     core.emit(Event::ReplicaAdded { attempt: AttemptId { job, replica: number, number: 1 } });
-    if !core.waits_for_others(job) {
+    if !core.store.waits_for_others(job) {
         core.set_deadline(index);
     }
     index

@@ -72,7 +72,7 @@ impl Flow for Polled {
     }
 
     fn fact(&mut self, core: &mut Core, index: ReplicaIndex, attempt: AttemptId, fact: Lifecycle) {
-        match core.replicas[index as usize].is_at(attempt) {
+        match core.store[index].is_at(attempt) {
             true => self.at(core).record_fact(core, index, fact),
             false => core.late_fact(attempt, fact),
         }
@@ -199,7 +199,7 @@ impl Polled {
             }),
             LoopKind::Submitted => rows.sort_by_key(|row| {
                 let member = &self.members[*row as usize];
-                (core.replicas[*row as usize].key.priority(), member.processed, member.turn, member.created)
+                (core.store[*row].key.priority(), member.processed, member.turn, member.created)
             }),
             LoopKind::Running | LoopKind::Terminating => rows.sort_by_key(|row| {
                 let member = &self.members[*row as usize];
@@ -252,7 +252,7 @@ impl Polled {
         assert!(is_member_edge(from, to), "a node of a run cannot go from {from:?} to {to:?}");
         member.state = to;
         member.flagged |= ideal;
-        let replica = &core.replicas[index as usize];
+        let replica = &core.store[index];
         let phase = to.phase(replica.placement.is_some());
         // Placement and end have events of their own.
         if replica.phase != phase && !matches!(phase, Phase::Scheduled | Phase::Ended) {
@@ -332,8 +332,8 @@ impl Polled {
         member.ending = Some((outcome, because));
         member.parked = None;
         self.unlist(index);
-        if core.replicas[index as usize].placement.is_some() {
-            core.replicas[index as usize].stopping = Some((outcome, because));
+        if core.store[index].placement.is_some() {
+            core.store[index].stopping = Some((outcome, because));
         }
         self.advance(core, index, MemberState::Terminating, Some(because));
     }

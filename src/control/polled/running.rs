@@ -24,7 +24,7 @@ impl Polled {
                 self.advance(core, index, MemberState::Pulling, None);
                 self.member(index).asked = true;
                 self.flag(index);
-                let replica = &core.replicas[index as usize];
+                let replica = &core.store[index];
                 let placement = replica.placement.clone().expect("what is provisioned has a place");
                 core.command(Command::Prepare { attempt: replica.attempt_id(), placement });
             }
@@ -59,7 +59,7 @@ impl Polled {
     fn begin_work(&mut self, core: &mut Core, index: ReplicaIndex) {
         self.member(index).began = true;
         self.advance(core, index, MemberState::Running, None);
-        let attempt = core.replicas[index as usize].attempt_id();
+        let attempt = core.store[index].attempt_id();
         core.command(Command::Begin { attempt });
     }
 }

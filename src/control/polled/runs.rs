@@ -49,12 +49,12 @@ impl Polled {
     fn poll_active(&mut self, core: &mut Core, job: JobId) {
         if !self.run(job).settled {
             let members = self.members_of(job);
-            let mut places = members.iter().filter_map(|index| core.replicas[*index as usize].placement.as_ref());
+            let mut places = members.iter().filter_map(|index| core.store[*index].placement.as_ref());
             if let Some(place) = places.next() {
                 let fleet = core.fleet.node(place.claims()[0].node).shape.instance.as_ref().map(|own| own.fleet);
                 let run = self.run(job);
                 run.settled = true;
-                core.jobs[job.index()].fleet = fleet;
+                core.store[job].fleet = fleet;
                 // Without loops, nodes that were waiting for this change are polled now.
                 if self.is_ideal() {
                     for index in members {
@@ -74,8 +74,7 @@ impl Polled {
                 continue;
             }
             let mut found: Vec<NodeMeaning> = members.iter().map(|index| self.reading(core, *index)).collect();
-            let is_done =
-                found[0] == NodeMeaning::Done && core.jobs[job.index()].spec.terms.stop == StopCriteria::MasterDone;
+            let is_done = found[0] == NodeMeaning::Done && core.store[job].spec.terms.stop == StopCriteria::MasterDone;
             if is_done {
                 readings.push(NodeMeaning::Done);
                 continue;
@@ -121,7 +120,7 @@ impl Polled {
         // If other replicas of the run continue, a replica is retried separately.
         let others_go_on = retried.len() < self.live_groups(job)
             && (is(NodeMeaning::Running) || is(NodeMeaning::Provisioning) || is(NodeMeaning::Submitted));
-        let scales = core.jobs[job.index()].spec.scaling.is_some();
+        let scales = core.store[job].spec.scaling.is_some();
         let has_none = scales && readings.is_empty() && retried.is_empty();
         let to = if (!retried.is_empty() && !others_go_on) || has_none {
             WholeState::Pending
@@ -142,7 +141,7 @@ impl Polled {
                 WholeState::Pending => {
                     run.attempt += 1;
                     run.settled = false;
-                    core.jobs[job.index()].fleet = None;
+                    core.store[job].fleet = None;
                 }
                 WholeState::Submitted | WholeState::Running | WholeState::Terminating | WholeState::Ended => {}
             }
@@ -226,7 +225,7 @@ impl Polled {
         let member = self.member(index);
         let job = member.run;
         let placed = if member.had_place { Some(member.processed) } else { member.placed_before };
-        let retry = core.jobs[job.index()].spec.terms.retry.as_ref()?;
+        let retry = core.store[job].spec.terms.retry.as_ref()?;
         if !retry.on.contains(&event) {
             return None;
         }
@@ -237,7 +236,7 @@ impl Polled {
 
     fn poll_pending(&mut self, core: &mut Core, job: JobId) {
         let now = core.now;
-        if core.jobs[job.index()].spec.scaling.is_some() {
+        if core.store[job].spec.scaling.is_some() {
             return self.poll_pending_service(core, job);
         }
         if !self.is_over(job) || now < self.next_submission(job) {
@@ -257,7 +256,7 @@ impl Polled {
         let members = self.run(job).groups[group as usize].members.clone();
         if self.retries_at_once() {
             for index in &members {
-                let holds = core.replicas[*index as usize].placement.is_some();
+                let holds = core.store[*index].placement.is_some();
                 if self.member(*index).state == MemberState::Terminating && !holds {
                     self.give_back(core, *index);
                 }
@@ -319,7 +318,7 @@ impl Polled {
         }
         for index in self.run(job).groups[group as usize].members.clone() {
             // The pause is over, so the reasons for waiting are emitted again.
-            core.replicas[index as usize].held = None;
+            core.store[index].held = None;
         }
     }
 
@@ -345,12 +344,12 @@ impl Polled {
         }
         // The announced attempts of these nodes are given up.
         for index in self.members_of(job) {
-            if core.replicas[index as usize].phase != Phase::Ended {
+            if core.store[index].phase != Phase::Ended {
                 self.end(core, index, outcome, because);
             }
         }
         self.advance_run(job, WholeState::Ended);
-        let record = &mut core.jobs[job.index()];
+        let record = &mut core.store[job];
         record.live = 0;
         record.ended = Some((outcome, because));
         core.emit(Event::JobEnded { job, outcome, because });

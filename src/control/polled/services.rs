@@ -23,7 +23,7 @@ enum Usefulness {
 impl Polled {
     /// Records a count of requests. The next poll of the run uses it.
     pub(super) fn count_requests(&mut self, core: &mut Core, job: JobId, requests: u64) {
-        if core.jobs[job.index()].spec.scaling.is_none() {
+        if core.store[job].spec.scaling.is_none() {
             return;
         }
         let ideal = self.is_ideal();
@@ -108,7 +108,7 @@ impl Polled {
         let is_announced = run.groups[group as usize].announced;
         run.groups[group as usize].dismissed = false;
         for index in run.groups[group as usize].members.clone() {
-            let replica = &mut core.replicas[index as usize];
+            let replica = &mut core.store[index];
             replica.dismissed = false;
             if is_announced {
                 continue;
@@ -170,5 +170,5 @@ impl Polled {
 }
 
 fn scaling(core: &Core, job: JobId) -> Scaling {
-    core.jobs[job.index()].spec.scaling.as_deref().copied().expect("only what scales comes here")
+    core.store[job].spec.scaling.as_deref().copied().expect("only what scales comes here")
 }

@@ -45,7 +45,7 @@ impl Polled {
     fn assign(&mut self, core: &mut Core, index: ReplicaIndex) {
         let siblings: Vec<ReplicaIndex> = self.siblings(index).to_vec();
         let master = siblings[0];
-        if index != master && core.replicas[master as usize].placement.is_none() {
+        if index != master && core.store[master].placement.is_none() {
             return;
         }
         if self.awaits_fleet(core, index) {
@@ -73,7 +73,7 @@ impl Polled {
     /// Whether the node must wait until its run has a fleet. If nodes are placed one by one, the first node of the
     /// first replica chooses the fleet of the run.
     fn awaits_fleet(&mut self, core: &mut Core, index: ReplicaIndex) -> bool {
-        let by_offers = core.jobs[core.replicas[index as usize].job.index()].spec.demand.requirements().is_some();
+        let by_offers = core.store.job_of(index).spec.demand.requirements().is_some();
         let (one_by_one, member) = (self.options.gang == GangRule::OneByOne, &self.members[index as usize]);
         one_by_one && by_offers && member.group > 0 && !self.runs[member.run.index()].settled
     }
@@ -101,10 +101,10 @@ impl Polled {
 
     /// Sets the fleet of a run whose nodes are placed together. Its other replicas must use the same fleet.
     fn settle_in_fleet(&mut self, core: &mut Core, index: ReplicaIndex, placement: &Placement) {
-        let job = core.replicas[index as usize].job;
+        let job = core.store[index].job;
         let own = core.fleet.node(placement.claims()[0].node).shape.instance.as_ref().map(|own| own.fleet);
         if self.options.gang == GangRule::Whole {
-            core.jobs[job.index()].fleet = own;
+            core.store[job].fleet = own;
         }
     }
 
@@ -117,16 +117,16 @@ impl Polled {
         score: Score,
         torn: bool,
     ) {
-        let replica = &core.replicas[index as usize];
+        let replica = &core.store[index];
         let attempt = replica.attempt_id();
-        let group = &core.demands[replica.demand as usize].demand;
+        let group = core.store.demand(replica.demand);
         let demand = match group.nodes_apart() > 1 {
             true => Demand { tasks: 1, gang: Gang::Anywhere, ..(**group).clone() },
             false => (**group).clone(),
         };
-        let idle = core.jobs[attempt.job.index()].spec.terms.idle;
+        let idle = core.store[attempt.job].spec.terms.idle;
         core.make_for(&placement, idle);
-        let awaits = placement.claims().iter().any(|claim| core.is_coming(claim.node));
+        let awaits = placement.claims().iter().any(|claim| core.clouds.instances.is_coming(claim.node));
         self.member(index).awaits = awaits;
         core.keep_shared_examination(index);
         core.bind(index, Candidate { placement, score }, Some(&demand), torn);
@@ -202,7 +202,7 @@ fn seek(
     siblings: &[ReplicaIndex],
     whole: bool,
 ) -> Result<Candidate, (Refusal, Histogram)> {
-    let replica = &core.replicas[index as usize];
+    let replica = &core.store[index];
     let (number, growth) = (replica.demand, core.growth());
     let context = core.context(replica.attempt_id());
     let (demand, seats) = part(core, index, siblings, whole);
@@ -215,7 +215,7 @@ fn seek(
             Decision::Refuse { refusal, reasons } => Err((refusal, reasons)),
         };
     }
-    let record = &core.demands[number as usize];
+    let record = &core.store.demands[number as usize];
     // A refused demand stays refused until capacity is released. This is not true for replicas of models, because they
     // differ. It is also not true for replicas of a run that already has a fleet.
     let alike = siblings.len() == 1 && record.demand.model().is_none() && context.fleet.is_none();
@@ -228,7 +228,7 @@ fn seek(
         Decision::Place(mut candidates) => Ok(candidates.swap_remove(0)),
         Decision::Refuse { refusal, reasons } => {
             if alike {
-                let record = &mut core.demands[number as usize];
+                let record = &mut core.store.demands[number as usize];
                 (record.held, record.refused_at) = (Some((refusal, reasons.clone())), Some(growth));
             }
             Err((refusal, reasons))
@@ -246,9 +246,9 @@ pub(in crate::polled) fn part(
     siblings: &[ReplicaIndex],
     whole: bool,
 ) -> (Arc<Demand>, Seats) {
-    let demand = &core.demands[core.replicas[index as usize].demand as usize].demand;
+    let demand = core.store.demand_of(index);
     if !whole && demand.requirements().is_some() {
-        let placement = core.replicas[siblings[0] as usize].placement.as_ref();
+        let placement = core.store[siblings[0]].placement.as_ref();
         let master = placement.filter(|_| index != siblings[0]).map(|placement| placement.claims()[0].node);
         return (Arc::clone(demand), Seats::One { master });
     }
@@ -261,7 +261,7 @@ pub(in crate::polled) fn part(
 /// The demand of one task, on a node that no sibling uses.
 fn demand_of_one(core: &Core, demand: &Demand, siblings: &[ReplicaIndex]) -> Demand {
     let taken: Vec<NodeId> = (siblings.iter())
-        .filter_map(|index| core.replicas[*index as usize].placement.as_ref())
+        .filter_map(|index| core.store[*index].placement.as_ref())
         .flat_map(|placement| placement.claims().iter().map(|claim| claim.node))
         .collect();
     let mut one = Demand { tasks: 1, gang: Gang::Anywhere, ..demand.clone() };

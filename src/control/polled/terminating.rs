@@ -18,7 +18,7 @@ impl Polled {
         match state {
             MemberState::Terminating => {
                 if asked && !over {
-                    let attempt = core.replicas[index as usize].attempt_id();
+                    let attempt = core.store[index].attempt_id();
                     core.command(Command::Stop { attempt });
                 }
                 // If a node never began, its job has not run on the host, so the claim can be released at once.
@@ -53,7 +53,7 @@ impl Polled {
         let member = self.member(index);
         let (outcome, because) = member.ending.expect("what terminates does so for a reason");
         let keeps = member.asked && !member.over && member.lost;
-        let replica = &core.replicas[index as usize];
+        let replica = &core.store[index];
         let Some(placement) = replica.placement.clone() else {
             return self.end(core, index, outcome, because);
         };
@@ -82,7 +82,7 @@ impl Polled {
                 | MemberState::Running
                 | MemberState::Ended => false,
             };
-            let placement = core.replicas[*index as usize].placement.as_ref();
+            let placement = core.store[*index].placement.as_ref();
             gives_back && placement.is_some_and(|placement| placement.touches(node))
         })
     }

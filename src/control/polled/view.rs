@@ -41,7 +41,7 @@ impl Polled {
     pub(crate) fn standings(&self, core: &Core) -> Vec<RunStanding> {
         let runs = self.runs.iter();
         let standing = |run: &super::rows::RunRow| {
-            let scales = core.jobs[run.job.index()].spec.scaling.is_some();
+            let scales = core.store[run.job].spec.scaling.is_some();
             RunStanding { job: run.job, state: run.state, desired: scales.then_some(run.desired), ending: run.ending }
         };
         runs.map(standing).collect()
@@ -62,14 +62,14 @@ impl Polled {
                 created: member.created,
             }
         };
-        self.members.iter().zip(core.replicas.values()).map(standing).collect()
+        self.members.iter().zip(core.store.replicas.values()).map(standing).collect()
     }
 
     /// Asserts that no parked node waits although the fleet has room for it.
     pub(super) fn assert_no_run_waits_in_vain(&self, core: &Core) {
         for index in &self.parked {
-            let replica = &core.replicas[*index as usize];
-            let demand = &core.demands[replica.demand as usize].demand;
+            let replica = &core.store[*index];
+            let demand = core.store.demand(replica.demand);
             let context = core.context(replica.attempt_id());
             let decision = decide_for(&core.profile.scheduler, demand, context, &core.fleet, Grouping::EachNode, 1);
             let wanted = self.over_quota.get(index);
@@ -81,9 +81,9 @@ impl Polled {
 
     /// Asserts that data stored in two places agrees, and that a loop can find every waiting record.
     pub(super) fn assert_runs(&self, core: &Core) {
-        assert_eq!(self.members.len(), core.replicas.len(), "every replica is a node of a run");
+        assert_eq!(self.members.len(), core.store.replicas.len(), "every replica is a node of a run");
         let mut listed = [0; 4];
-        for (index, (member, replica)) in self.members.iter().zip(core.replicas.values()).enumerate() {
+        for (index, (member, replica)) in self.members.iter().zip(core.store.replicas.values()).enumerate() {
             let group = &self.runs[member.run.index()].groups[member.group as usize];
             assert_eq!(group.members[member.node as usize] as usize, index, "a node is not where its run has it");
             let phase = member.state.phase(replica.placement.is_some());

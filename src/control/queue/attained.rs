@@ -35,13 +35,13 @@ fn width(demand: &Demand) -> u64 {
 const GPU_SECOND: u128 = 1_000_000_000_000;
 
 fn width_of(core: &Core, index: ReplicaIndex) -> u128 {
-    let demand = core.replicas[index as usize].demand;
-    u128::from(width(&core.demands[demand as usize].demand))
+    let demand = core.store[index].demand;
+    u128::from(width(core.store.demand(demand)))
 }
 
 /// How long a replica has run in all its attempts.
 fn served(core: &Core, index: ReplicaIndex) -> SimDuration {
-    let replica = &core.replicas[index as usize];
+    let replica = &core.store[index];
     let now = if replica.phase == Phase::Running { core.now.since(replica.since) } else { SimDuration::ZERO };
     replica.served.saturating_add(now)
 }
@@ -60,7 +60,7 @@ pub(super) fn level(core: &Core, index: ReplicaIndex) -> u32 {
 /// because waiting replicas may then preempt this one.
 pub(super) fn await_next_level(core: &mut Core, index: ReplicaIndex) {
     let options = &core.profile.scheduler;
-    let replica = &core.replicas[index as usize];
+    let replica = &core.store[index];
     if options.preempt != Preempt::MoreAttained || replica.phase != Phase::Running {
         return;
     }

@@ -11,7 +11,7 @@ use dryrack_units::SimTime;
 impl Queue {
     /// The sort key of a replica among those that wait in its queue.
     pub(super) fn turn(&self, core: &Core, index: ReplicaIndex) -> i64 {
-        let of_submission = core.replicas[index as usize].job.index() as i64;
+        let of_submission = core.store[index].job.index() as i64;
         self.turns.place_of(index).unwrap_or(of_submission)
     }
 
@@ -25,7 +25,7 @@ impl Queue {
         if order.contains(&OrderKey::Joined) && level(core, index) > 0 {
             self.turns.begin_to_wait(index);
         }
-        core.replicas[index as usize].key = self.key_of(core, index);
+        core.store[index].key = self.key_of(core, index);
     }
 
     /// Moves a running replica into the next queue.
@@ -38,7 +38,7 @@ impl Queue {
     /// Whether a running replica ranks behind `other`, which waits. This is the case if the running replica enters the
     /// queue of `other` at this instant.
     pub(super) fn joins_behind(&self, core: &Core, index: ReplicaIndex, other: ReplicaIndex) -> bool {
-        let attempts_on = core.replicas[index as usize].since < core.now;
+        let attempts_on = core.store[index].since < core.now;
         attempts_on && self.turns.has_joined(index, core.now) && !self.turns.has_joined(other, core.now)
     }
 
@@ -53,7 +53,7 @@ impl Queue {
     /// Sort key of a running replica: the time since which it has been running in its queue. At equal times, a replica
     /// that started from this queue comes before one that entered it while running.
     pub(super) fn running_key(&self, core: &Core, index: ReplicaIndex) -> (SimTime, bool, i64) {
-        let since = core.replicas[index as usize].since;
+        let since = core.store[index].since;
         match self.turns.joined_since(index, since) {
             Some(joined) => (joined, true, i64::from(index)),
             None => (since, false, self.turn(core, index)),

@@ -122,10 +122,10 @@ impl Queue {
 
 impl Flow for Queue {
     fn queue_up(&mut self, core: &mut Core, index: ReplicaIndex) {
-        match core.replicas[index as usize].analysed {
+        match core.store[index].analysed {
             true => self.enter_queue(core, index),
             false => {
-                let replica = &mut core.replicas[index as usize];
+                let replica = &mut core.store[index];
                 replica.wait = Wait::Analysis;
                 self.analysis_queue.push_back((index, replica.version));
             }
@@ -157,7 +157,7 @@ impl Flow for Queue {
 
     fn check(&self, core: &Core) {
         let (mut queued, mut fresh) = (0, 0);
-        for (index, replica) in core.replicas.iter() {
+        for (index, replica) in core.store.replicas.iter() {
             let index = index as ReplicaIndex;
             let analysing = self.analysing.contains(&replica.attempt_id());
             assert_eq!(
@@ -175,7 +175,7 @@ impl Flow for Queue {
         assert_eq!(fresh, self.fresh.len(), "somebody is told twice why it waits");
         assert_eq!(queued, self.queue.len(), "the queue holds who does not wait in it");
         let is_analysed = |replica: &&Replica| replica.phase == Phase::Analysing;
-        let analysed = core.replicas.values().filter(is_analysed).count();
+        let analysed = core.store.replicas.values().filter(is_analysed).count();
         assert_eq!(self.analysing.len(), analysed, "an analysis goes on that nobody waits for");
         self.check_quotas(core);
     }
@@ -192,8 +192,8 @@ impl Flow for Queue {
             Discipline::Skipping => self.queue.iter(core.now).collect(),
         };
         for key in heads {
-            let replica = &core.replicas[key.replica() as usize];
-            let (demand, context) = (core.demand_of(key.replica()), core.context(replica.attempt_id()));
+            let replica = &core.store[key.replica()];
+            let (demand, context) = (core.store.demand_of(key.replica()), core.context(replica.attempt_id()));
             let decision = decide_for(&core.profile.scheduler, demand, context, &core.fleet, Grouping::EachNode, 1);
             assert!(matches!(decision, Decision::Refuse { .. }), "{} waits, but would fit", replica.attempt_id());
             assert!(replica.held.is_some(), "{} waits and was never told why", replica.attempt_id());
@@ -202,10 +202,10 @@ impl Flow for Queue {
 
     fn fact(&mut self, core: &mut Core, index: ReplicaIndex, attempt: AttemptId, fact: Lifecycle) {
         self.analysing.remove(&attempt);
-        let replica = &core.replicas[index as usize];
+        let replica = &core.store[index];
         match (fact, replica.phase) {
             (Lifecycle::Analysed, Phase::Analysing) if replica.is_at(attempt) => {
-                core.replicas[index as usize].analysed = true;
+                core.store[index].analysed = true;
                 self.enter(core, index, Phase::Pending, None);
                 self.queue_up(core, index);
             }
@@ -218,7 +218,7 @@ impl Flow for Queue {
 
     /// Removes a replica from the queue and from any step in progress. Afterwards the replica causes no more work.
     fn withdraw(&mut self, core: &mut Core, index: ReplicaIndex) {
-        let replica = &core.replicas[index as usize];
+        let replica = &core.store[index];
         let (attempt, phase, wait) = (replica.attempt_id(), replica.phase, replica.wait);
         match wait {
             Wait::Queue => {
@@ -241,7 +241,7 @@ impl Flow for Queue {
     }
 
     fn phase_changed(&mut self, core: &mut Core, index: ReplicaIndex, before: (Phase, SimTime)) {
-        let phase = core.replicas[index as usize].phase;
+        let phase = core.store[index].phase;
         if phase == Phase::Running {
             await_next_level(core, index);
         }
@@ -327,14 +327,14 @@ impl Flow for Queue {
         self.keep_backfilling(core);
         self.picked = None;
         self.lines.clear();
-        for job in core.jobs.numbers() {
-            let queue = core.jobs[job].spec.queue.clone();
-            core.jobs[job].line = self.line_of(core, queue.as_ref());
+        for job in core.store.jobs.numbers() {
+            let queue = core.store.jobs[job].spec.queue.clone();
+            core.store.jobs[job].line = self.line_of(core, queue.as_ref());
         }
         self.nominations.clear();
-        for index in core.replicas.numbers() {
-            if core.replicas[index].phase != Phase::Ended {
-                core.replicas[index].key = self.key_of(core, index as ReplicaIndex);
+        for index in core.store.replicas.numbers() {
+            if core.store.replicas[index].phase != Phase::Ended {
+                core.store.replicas[index].key = self.key_of(core, index as ReplicaIndex);
             }
         }
         for index in waiting {
@@ -344,18 +344,18 @@ impl Flow for Queue {
     }
 
     fn left_to(&self, core: &Core, index: ReplicaIndex) -> Option<Fleet> {
-        let waits = core.replicas[index as usize].wait == Wait::Queue;
+        let waits = core.store[index].wait == Wait::Queue;
         if waits { self.left_beside_nominations(core, index) } else { None }
     }
 
     fn analyses_ahead(&self, core: &Core, index: ReplicaIndex) -> Option<(Vec<AttemptId>, Vec<AttemptId>)> {
         let is_it = |(other, version): &(ReplicaIndex, u64)| {
-            let replica = &core.replicas[index as usize];
+            let replica = &core.store[index];
             *other == index && replica.wait == Wait::Analysis && replica.version == *version
         };
         let place = self.analysis_queue.iter().position(is_it)?;
         let before = self.analysis_queue.iter().take(place);
-        let attempt_of = |(other, _): &(ReplicaIndex, u64)| core.replicas[*other as usize].attempt_id();
+        let attempt_of = |(other, _): &(ReplicaIndex, u64)| core.store[*other].attempt_id();
         Some((self.analysing.iter().copied().collect(), before.map(attempt_of).collect()))
     }
 

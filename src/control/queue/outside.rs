@@ -31,11 +31,11 @@ use dryrack_units::Score;
 impl Queue {
     pub(super) fn decided_outside(&mut self, core: &mut Core, attempt: AttemptId, placement: Option<&Placement>) {
         let waits = |index: &ReplicaIndex| {
-            let replica = &core.replicas[*index as usize];
+            let replica = &core.store[*index];
             replica.attempt == attempt.number && replica.wait == Wait::Queue
         };
         // The store may have dropped the record of a replica that has ended. Such a replica does not wait either.
-        let Some(index) = core.replica_of(attempt).filter(waits) else {
+        let Some(index) = core.store.replica_of(attempt).filter(waits) else {
             core.emit(Event::CommitRefused { attempt, because: Reason::NotWaiting, fallback: false });
             return;
         };
@@ -63,10 +63,10 @@ impl Queue {
     /// Places a replica and requests those of its instances that do not exist yet. The replica starts only when all of
     /// them are up.
     fn place_outside(&mut self, core: &mut Core, index: ReplicaIndex, placement: Placement) {
-        let idle = core.jobs[core.replicas[index as usize].job.index()].spec.terms.idle;
+        let idle = core.store.job_of(index).spec.terms.idle;
         core.make_for(&placement, idle);
         let candidate = Candidate { placement, score: Score::ZERO };
-        if !candidate.placement.claims().iter().any(|claim| core.is_coming(claim.node)) {
+        if !candidate.placement.claims().iter().any(|claim| core.clouds.instances.is_coming(claim.node)) {
             return self.place(core, index, candidate);
         }
         core.keep_examination(index);
@@ -77,12 +77,12 @@ impl Queue {
 
     /// Starts the replicas that waited for this instance and do not wait for another instance.
     pub(super) fn start_on_new(&mut self, core: &mut Core, node: NodeId) {
-        let waiting = self.awaiting.iter().copied().filter(|index| core.placement_of(*index).touches(node));
+        let waiting = self.awaiting.iter().copied().filter(|index| core.store.placement_of(*index).touches(node));
         for index in waiting.collect::<Vec<ReplicaIndex>>() {
-            let placement = core.placement_of(index).clone();
-            if !placement.claims().iter().any(|claim| core.is_coming(claim.node)) {
+            let placement = core.store.placement_of(index).clone();
+            if !placement.claims().iter().any(|claim| core.clouds.instances.is_coming(claim.node)) {
                 self.awaiting.remove(&index);
-                let attempt = core.replicas[index as usize].attempt_id();
+                let attempt = core.store[index].attempt_id();
                 core.command(Command::Start { attempt, placement });
                 core.set_deadline(index);
             }
@@ -93,7 +93,7 @@ impl Queue {
     pub(super) fn log_outside_decider(&mut self, core: &mut Core) {
         let reasons = Histogram::of(Reason::DecidedOutside, core.fleet.len() as u32);
         while let Some((_, index)) = self.fresh.pop_front() {
-            core.replicas[index as usize].fresh = None;
+            core.store[index].fresh = None;
             core.hold(index, (Refusal::Unfit, reasons.clone()));
         }
     }
@@ -105,10 +105,7 @@ impl DecidedOutside for Queue {
     }
 
     fn preempt_outside(&mut self, core: &mut Core, index: ReplicaIndex) {
-        let replica = &mut core.replicas[index as usize];
-        if replica.phase == Phase::Running && core.jobs[replica.job.index()].spec.checkpoints {
-            replica.ran = replica.ran.saturating_add(core.now.since(replica.since));
-        }
+        core.store.keep_checkpointed_work(index, core.now);
         self.stop(core, index, Outcome::Lost, Reason::Preempted);
     }
 }

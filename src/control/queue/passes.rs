@@ -25,7 +25,7 @@ impl Queue {
             Trigger::Event | Trigger::Outside => None,
             Trigger::Every(period) => Some((self.analyse_pass.next_tick(period, core.now), "an analyse pass")),
             Trigger::EachAfter(_) => {
-                let due = self.analysis_queue.iter().map(|(index, _)| core.replicas[*index as usize].due).min()?;
+                let due = self.analysis_queue.iter().map(|(index, _)| core.store[*index].due).min()?;
                 Some((due.max(core.now), "a replica to be analysed"))
             }
         }
@@ -90,8 +90,7 @@ impl Queue {
         let growth = core.growth();
         let is_open = |key: &QueueKey| {
             let index = key.replica();
-            !self.queue.is_refused(core.replicas[index as usize].demand, growth)
-                || core.replicas[index as usize].fresh.is_some()
+            !self.queue.is_refused(core.store[index].demand, growth) || core.store[index].fresh.is_some()
         };
         self.queue.iter(core.now).filter(is_open).collect()
     }
@@ -99,12 +98,12 @@ impl Queue {
     /// When a replica is due next. Earlier due times are skipped, because judging the replica at those times could not
     /// have changed anything.
     fn catch_up(&mut self, core: &mut Core, index: ReplicaIndex, period: SimDuration) -> SimTime {
-        while core.replicas[index as usize].due < core.now {
+        while core.store[index].due < core.now {
             let jitter = self.jitter_of(core, index);
-            let replica = &mut core.replicas[index as usize];
+            let replica = &mut core.store[index];
             replica.due = replica.due.saturating_add(period).saturating_add(jitter);
         }
-        core.replicas[index as usize].due
+        core.store[index].due
     }
 
     fn jitter_of(&mut self, core: &mut Core, index: ReplicaIndex) -> SimDuration {
@@ -112,7 +111,7 @@ impl Queue {
         if longest.is_zero() {
             return SimDuration::ZERO;
         }
-        let replica = &mut core.replicas[index as usize];
+        let replica = &mut core.store[index];
         replica.processed += 1;
         let seed = self.place_pass.seed.wrapping_add(u64::from(replica.processed));
         Stream::new(seed, "place pass of a replica", u64::from(index)).duration(SimDuration::ZERO, longest)
@@ -141,7 +140,7 @@ impl Queue {
             let Some((index, _)) = self.analysis_queue.pop_front() else { return };
             judged += 1;
             self.enter(core, index, Phase::Analysing, None);
-            let attempt = core.replicas[index as usize].attempt_id();
+            let attempt = core.store[index].attempt_id();
             self.analysing.insert(attempt);
             core.emit(Event::AnalysisStarted { attempt });
             core.command(Command::Analyse { attempt });
@@ -153,7 +152,7 @@ impl Queue {
     /// cancelled replica causes no more work.
     fn drop_stale_analyses(&mut self, core: &mut Core) {
         while let Some((index, version)) = self.analysis_queue.front() {
-            let replica = &core.replicas[*index as usize];
+            let replica = &core.store[*index];
             if replica.wait == Wait::Analysis && replica.version == *version {
                 return;
             }
@@ -264,15 +263,15 @@ impl Queue {
     /// Judges each replica that is due, first by priority, then the least recently processed first.
     fn place_each(&mut self, core: &mut Core, period: SimDuration) {
         let mut due = self.to_judge(core);
-        due.retain(|key| core.replicas[key.replica() as usize].due <= core.now);
-        due.sort_by_key(|key| (key.priority(), core.replicas[key.replica() as usize].due, *key));
+        due.retain(|key| core.store[key.replica()].due <= core.now);
+        due.sort_by_key(|key| (key.priority(), core.store[key.replica()].due, *key));
         for key in due {
             let index = key.replica();
-            if core.replicas[index as usize].wait != Wait::Queue {
+            if core.store[index].wait != Wait::Queue {
                 continue;
             }
             let jitter = self.jitter_of(core, index);
-            core.replicas[index as usize].due = core.now.saturating_add(period).saturating_add(jitter);
+            core.store[index].due = core.now.saturating_add(period).saturating_add(jitter);
             self.consider(core, index);
             if self.deciding.is_some() {
                 return;
@@ -283,9 +282,9 @@ impl Queue {
     /// For each replica that queued up since the last pass and still waits, emits one event that says why it waits.
     fn emit_waiting_reasons(&mut self, core: &mut Core) {
         while let Some((_, index)) = self.fresh.pop_front() {
-            core.replicas[index as usize].fresh = None;
-            let replica = &core.replicas[index as usize];
-            let demand = &core.demands[replica.demand as usize];
+            core.store[index].fresh = None;
+            let replica = &core.store[index];
+            let demand = &core.store.demands[replica.demand as usize];
             let judged = self.queue.is_refused(replica.demand, core.growth());
             let behind = core.profile.scheduler.discipline != Discipline::Skipping
                 && self.queue.is_behind(replica.key, core.now);
@@ -299,7 +298,7 @@ impl Queue {
         // reasons that are known for its demand.
         for (head, demand) in self.queue.restless_heads(core.now) {
             if self.queue.is_refused(demand, core.growth())
-                && let Some(held) = core.demands[demand as usize].held.clone()
+                && let Some(held) = core.store.demands[demand as usize].held.clone()
             {
                 core.hold(head.replica(), held);
             }

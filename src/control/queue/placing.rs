@@ -31,7 +31,7 @@ impl Queue {
             Decision::Refuse { .. } => Vec::new(),
         };
         self.leave_queue(core, index, Wait::Decision);
-        let version = core.replicas[index as usize].version;
+        let version = core.store[index].version;
         self.deciding = Some(OpenDecision { replica: index, version, decision, growth: core.growth(), read });
         let at = core.now.saturating_add(options.decision_time);
         core.timers.set(at, Timer::CommitDue { replica: index, version });
@@ -41,12 +41,12 @@ impl Queue {
     pub(super) fn commit_due(&mut self, core: &mut Core) {
         let deciding = self.deciding.take().expect("only the decision under way sets this timer");
         let index = deciding.replica;
-        assert_eq!(core.replicas[index as usize].version, deciding.version, "a void decision must not be committed");
+        assert_eq!(core.store[index].version, deciding.version, "a void decision must not be committed");
         let Decision::Place(candidates) = deciding.decision else {
             self.enter_queue(core, index);
             // If the project has taken resources in the meantime, the replica waits for its quota instead of waiting in
             // the queue.
-            if !core.waits_in_queue(index) {
+            if !core.store.waits_in_queue(index) {
                 return;
             }
             self.conclude(core, index, deciding.decision, deciding.growth);
@@ -64,7 +64,7 @@ impl Queue {
                 return;
             }
             let fallback = rank + 1 < count;
-            let attempt = core.replicas[index as usize].attempt_id();
+            let attempt = core.store[index].attempt_id();
             core.emit(Event::CommitRefused { attempt, because: Reason::StaleRead, fallback });
         }
         self.enter_queue(core, index);
@@ -95,10 +95,10 @@ impl Queue {
                 self.end(core, index, Outcome::Refused, Reason::NoRoom);
             }
             Decision::Refuse { refusal, reasons } => {
-                let Replica { demand, key, .. } = core.replicas[index as usize];
+                let Replica { demand, key, .. } = core.store[index];
                 self.queue.refuse(demand, growth);
                 self.queue.commit(key, demand);
-                let record = &mut core.demands[demand as usize];
+                let record = &mut core.store.demands[demand as usize];
                 let held = (refusal, reasons);
                 let same = (record.held.as_ref())
                     .is_some_and(|(refusal, reasons)| *refusal == held.0 && reasons.has_same_reasons(&held.1));

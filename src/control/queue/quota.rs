@@ -31,22 +31,22 @@ use dryrack_policy::Holding;
 impl Queue {
     /// The group of a replica; `None` if its project has no quota.
     fn group_of(&self, core: &Core, index: ReplicaIndex) -> Option<GroupKey> {
-        let replica = &core.replicas[index as usize];
-        let project = core.jobs[replica.job.index()].spec.project.as_ref()?;
+        let replica = &core.store[index];
+        let project = core.store[replica.job].spec.project.as_ref()?;
         core.accounts.quotas.counts(Some(project)).then(|| (Arc::clone(project), replica.demand))
     }
 
     /// Sets a replica aside if its project's quota does not allow it now. Returns whether the replica was set aside.
     pub(super) fn wait_for_quota(&mut self, core: &mut Core, index: ReplicaIndex) -> bool {
         let Some(group) = self.group_of(core, index) else { return false };
-        let key = core.replicas[index as usize].key;
+        let key = core.store[index].key;
         let own = self.group(core, &group);
         if core.accounts.quotas.admits(Some(&group.0), own.wanted()) {
             own.in_queue.insert(key);
             return false;
         }
         own.set_aside.insert(key);
-        core.replicas[index as usize].wait = Wait::Quota;
+        core.store[index].wait = Wait::Quota;
         let reasons = Histogram::of(Reason::QuotaExceeded, core.fleet.len() as u32);
         core.hold(index, (Refusal::Unfit, reasons));
         true
@@ -56,7 +56,7 @@ impl Queue {
     /// replicas are checked again when all inputs of this instant are applied.
     pub(super) fn leave_group(&mut self, core: &mut Core, index: ReplicaIndex) {
         let Some(group) = self.group_of(core, index) else { return };
-        let key = core.replicas[index as usize].key;
+        let key = core.store[index].key;
         let Some(own) = self.projects.groups.get_mut(&group) else { return };
         own.set_aside.remove(&key);
         if own.in_queue.remove(&key) {
@@ -93,7 +93,7 @@ impl Queue {
     }
 
     fn group(&mut self, core: &Core, group: &GroupKey) -> &mut Group {
-        let least = || Holding::least_of(&core.demands[group.1 as usize].demand);
+        let least = || Holding::least_of(core.store.demand(group.1));
         let new =
             || Group { least: least(), too_expensive: None, in_queue: BTreeSet::new(), set_aside: BTreeSet::new() };
         self.projects.groups.entry(group.clone()).or_insert_with(new)
@@ -119,7 +119,7 @@ impl Queue {
             && let Some(found) = &mut own.too_expensive
         {
             // Other replicas of the group may find a place at the same price.
-            found.wanted = core.holding(core.placement_of(index));
+            found.wanted = core.holding(core.store.placement_of(index));
             self.projects.has_left = true;
             core.accounts.quotas.recheck(&group.0);
         }
@@ -194,12 +194,12 @@ impl Queue {
     /// Asserts that the groups hold exactly the waiting replicas, and that every replica that is set aside exceeds its
     /// project's quota.
     pub(super) fn check_quotas(&self, core: &Core) {
-        let waits = core.replicas.values().filter(|replica| replica.wait == Wait::Quota).count();
+        let waits = core.store.replicas.values().filter(|replica| replica.wait == Wait::Quota).count();
         let set_aside: usize = self.projects.groups.values().map(|group| group.set_aside.len()).sum();
         assert_eq!(waits, set_aside, "the index of jobs that wait for a quota is incomplete");
         for ((project, _), group) in &self.projects.groups {
             for key in &group.in_queue {
-                let replica = &core.replicas[key.replica() as usize];
+                let replica = &core.store[key.replica()];
                 assert_eq!(replica.wait, Wait::Queue, "{} is not in the queue", replica.attempt_id());
             }
             let is_idle =

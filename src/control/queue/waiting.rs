@@ -15,7 +15,7 @@ impl Queue {
         if self.wait_for_quota(core, index) {
             return;
         }
-        let replica = &mut core.replicas[index as usize];
+        let replica = &mut core.store[index];
         replica.wait = Wait::Queue;
         if !matches!(core.profile.passes.place.trigger, Trigger::EachAfter(_)) {
             replica.due = core.now;
@@ -27,13 +27,13 @@ impl Queue {
         self.shelve(core, index);
         self.fresh.push_back((self.queued, index));
         if core.is_decided_outside() {
-            let attempt = core.replicas[index as usize].attempt_id();
+            let attempt = core.store[index].attempt_id();
             core.command(Command::Submit { attempt });
         }
     }
 
     pub(super) fn leave_queue(&mut self, core: &mut Core, index: ReplicaIndex, wait: Wait) {
-        let replica = &core.replicas[index as usize];
+        let replica = &core.store[index];
         if replica.wait == Wait::Queue {
             self.queue.remove(replica.key, replica.demand);
             self.unshelve(core, index);
@@ -41,11 +41,11 @@ impl Queue {
             // An outside program is told of every replica that leaves the queue, even if it leaves because of its
             // quota. A real scheduler is told only when the replica ends.
             if core.profile.program.is_some() {
-                let attempt = core.replicas[index as usize].attempt_id();
+                let attempt = core.store[index].attempt_id();
                 core.command(Command::Withdraw { attempt });
             }
         }
-        core.replicas[index as usize].wait = wait;
+        core.store[index].wait = wait;
         self.forget_fresh(core, index);
         if wait == Wait::Nothing {
             self.forget_promise(core, index);
@@ -54,7 +54,7 @@ impl Queue {
 
     /// Removes a replica from the list of replicas for which an event must still say why they wait.
     pub(super) fn forget_fresh(&mut self, core: &mut Core, index: ReplicaIndex) {
-        if let Some(queued) = core.replicas[index as usize].fresh.take()
+        if let Some(queued) = core.store[index].fresh.take()
             && let Ok(place) = self.fresh.binary_search(&(queued, index))
         {
             self.fresh.remove(place);
@@ -63,8 +63,8 @@ impl Queue {
 
     /// The fields of a replica that the order of the queue reads.
     pub(crate) fn entry(&self, core: &Core, index: ReplicaIndex) -> Entry {
-        let replica = &core.replicas[index as usize];
-        let entry = core.jobs[replica.job.index()].entry(replica.job, index, replica.wanted, replica.ran);
+        let replica = &core.store[index];
+        let entry = core.store[replica.job].entry(replica.job, index, replica.wanted, replica.ran);
         let (tier, multifactor) = self.standing(core, index);
         Entry { tier, multifactor, level: level(core, index), turn: self.turn(core, index), ..entry }
     }

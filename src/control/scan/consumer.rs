@@ -19,7 +19,7 @@ impl Scanned {
     /// Adds an entry for a row, unless the queue already holds an equal entry.
     pub(super) fn enqueue(&mut self, core: &mut Core, id: u64) {
         let row = &self.rows[&id];
-        let replica = &core.replicas[row.replica as usize];
+        let replica = &core.store[row.replica];
         let entry = Entry {
             row: id,
             serial: row.serial,
@@ -65,7 +65,7 @@ impl Scanned {
                 continue;
             }
             let attempt = entry.attempt;
-            let takes_time = core.jobs[attempt.job.index()].spec.analyse;
+            let takes_time = core.store[attempt.job].spec.analyse;
             let early = self.options.reads == Reads::Early || !takes_time;
             let decision = early.then(|| self.decide_for(core, &entry, read.as_ref()));
             let computation = Computation { entry, read, decision };
@@ -86,7 +86,7 @@ impl Scanned {
     /// job.
     fn read_row(&self, core: &Core, entry: &Entry) -> Option<RowRead> {
         let row = self.rows.get(&entry.row)?;
-        let replica = &core.replicas[row.replica as usize];
+        let replica = &core.store[row.replica];
         if self.options.dead_entries == DeadEntries::Computed && replica.job != entry.attempt.job {
             return None;
         }
@@ -95,7 +95,7 @@ impl Scanned {
 
     fn row_as_it_is(&self, core: &Core, id: u64) -> RowRead {
         let row = &self.rows[&id];
-        let replica = &core.replicas[row.replica as usize];
+        let replica = &core.store[row.replica];
         let placement = replica.placement.clone().or(row.carried.as_ref().map(|carried| carried.placement.clone()));
         RowRead { serial: row.serial, version: row.version, phase: replica.phase, placement }
     }
@@ -128,7 +128,7 @@ impl Scanned {
         let carried = read.and_then(|_| self.carried_by(entry.row)).filter(|carried| carried.claims);
         let own = carried.filter(|_| self.options.own_claim == OwnClaim::Free);
         let own = own.and_then(|carried| Some((carried.attempt, core.kept.claims.get(&carried.attempt).cloned()?)));
-        let demand = Arc::clone(&core.demands[entry.demand as usize].demand);
+        let demand = Arc::clone(core.store.demand(entry.demand));
         if let Some((attempt, placement)) = &own {
             placement.claims().iter().for_each(|claim| core.fleet.release_of(*attempt, claim));
         }
@@ -139,7 +139,7 @@ impl Scanned {
             core.hold_placement(*attempt, demand.model().map(|model| &**model), placement);
         }
         if matches!(decision, Decision::Refuse { .. }) {
-            core.demands[entry.demand as usize].refused_at = Some(core.growth());
+            core.store.demands[entry.demand as usize].refused_at = Some(core.growth());
             self.changes += 1;
         }
         (decision, watched)
@@ -158,21 +158,21 @@ impl Scanned {
         let read = read.unwrap_or_else(|| self.row_as_it_is(core, entry.row));
         let is_checked = self.options.writes == Writes::Checked;
         if is_checked && ((row.serial, row.version) != (read.serial, read.version) || read.phase != Phase::Analysing) {
-            let attempt = core.replicas[index as usize].attempt_id();
+            let attempt = core.store[index].attempt_id();
             core.emit(Event::CommitRefused { attempt, because: Reason::StaleRead, fallback: false });
             return;
         }
         match decision {
             // A row that now has a place, or that belongs to another replica, is not changed.
-            _ if failed && index == entry.replica && core.replicas[index as usize].phase == Phase::Analysing => {
+            _ if failed && index == entry.replica && core.store[index].phase == Phase::Analysing => {
                 self.end(core, index, Outcome::Failed, Reason::AnalysisFailed);
             }
             _ if failed => {}
             Decision::Place(mut candidates) => {
                 let candidate = candidates.swap_remove(0);
-                let demand = &core.demands[entry.demand as usize].demand;
+                let demand = core.store.demand(entry.demand);
                 if is_checked && !still_fits(&core.profile.scheduler, demand, &core.fleet, &candidate.placement) {
-                    let attempt = core.replicas[index as usize].attempt_id();
+                    let attempt = core.store[index].attempt_id();
                     core.emit(Event::CommitRefused { attempt, because: Reason::StaleRead, fallback: false });
                     let reasons = Histogram::of(Reason::StaleRead, core.fleet.len() as u32);
                     self.write_refusal(core, index, &read, (Refusal::Unfit, reasons));
@@ -193,7 +193,7 @@ impl Scanned {
     /// Writes a placement. A column is not written if its new value equals the value that was read. So a row that was
     /// read as scheduled keeps the state that it has reached since.
     fn write_placement(&mut self, core: &mut Core, index: ReplicaIndex, read: &RowRead, candidate: Candidate) {
-        let replica = &core.replicas[index as usize];
+        let replica = &core.store[index];
         let (phase, failed) = (replica.phase, replica.wait == Wait::BackOff);
         let state = if read.phase == Phase::Scheduled { phase } else { Phase::Scheduled };
         let same_place = read.placement.as_ref() == Some(&candidate.placement) && phase.holds_claim();
@@ -218,7 +218,7 @@ impl Scanned {
     }
 
     fn write_refusal(&mut self, core: &mut Core, index: ReplicaIndex, read: &RowRead, held: (Refusal, Histogram)) {
-        let replica = &core.replicas[index as usize];
+        let replica = &core.store[index];
         let phase = replica.phase;
         if !matches!(read.phase, Phase::Scheduled | Phase::Analysing) {
             return;
@@ -228,10 +228,10 @@ impl Scanned {
             self.begin_again_in_row(core, index, Reason::WrittenOver, true);
         } else if phase == Phase::Analysing {
             self.enter(core, index, Phase::Pending, None);
-        } else if core.replicas[index as usize].wait == Wait::BackOff {
+        } else if core.store[index].wait == Wait::BackOff {
             begin_pending(core, index);
         }
-        core.replicas[index as usize].wait = Wait::Scan;
+        core.store[index].wait = Wait::Scan;
         match (self.carried(index).cloned(), unplaced) {
             (None, _) | (_, Unplaced::KeepsNodeAndClaim) => {}
             (Some(_), Unplaced::Released) => self.release_carried(core, index),
@@ -247,7 +247,7 @@ impl Scanned {
 
 /// Ends the pause of a replica between two attempts.
 fn begin_pending(core: &mut Core, index: ReplicaIndex) {
-    let replica = &mut core.replicas[index as usize];
+    let replica = &mut core.store[index];
     (replica.wait, replica.held) = (Wait::Scan, None);
     // The new version makes the timer of the pause void.
     replica.version += 1;

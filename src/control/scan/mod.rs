@@ -116,10 +116,10 @@ impl Scanned {
     /// Puts a row that a scan takes into the queue. The row is analysed, and an entry for it is added.
     fn put(&mut self, core: &mut Core, id: u64) {
         let index = self.rows[&id].replica;
-        if core.replicas[index as usize].phase == Phase::Scheduled {
+        if core.store[index].phase == Phase::Scheduled {
             self.begin_again_in_row(core, index, Reason::NotPickedUp, true);
         }
-        if core.replicas[index as usize].phase == Phase::Pending {
+        if core.store[index].phase == Phase::Pending {
             self.enter(core, index, Phase::Analysing, None);
             self.row_changed(core, index);
         }
@@ -128,8 +128,8 @@ impl Scanned {
 
     /// Ends a row's attempt and begins a pending one in the same row. The row carries the claims of the old attempt.
     fn begin_again_in_row(&mut self, core: &mut Core, index: ReplicaIndex, because: Reason, claims: bool) {
-        let attempt = core.replicas[index as usize].attempt_id();
-        let placement = core.replicas[index as usize].placement.clone().unwrap_or_default();
+        let attempt = core.store[index].attempt_id();
+        let placement = core.store[index].placement.clone().unwrap_or_default();
         let node = main_node(&placement);
         let kept = if claims { placement.clone() } else { Placement::default() };
         if node.is_some() {
@@ -137,7 +137,7 @@ impl Scanned {
         }
         self.close_attempt(core, index, Outcome::Lost, because, kept);
         core.begin_next_attempt(index, core.now, because);
-        core.replicas[index as usize].wait = Wait::Scan;
+        core.store[index].wait = Wait::Scan;
         if let Some(node) = node {
             self.carry(core, index, Some(row::Carried { attempt, node, placement, claims }));
         }
@@ -163,7 +163,7 @@ impl Flow for Scanned {
         assert_eq!(self.rows.len(), self.row_of.len(), "a row without a replica");
         for row in self.rows.values() {
             assert_eq!(self.row_of.get(&row.replica), Some(&row.id), "a row of another replica");
-            let phase = core.replicas[row.replica as usize].phase;
+            let phase = core.store[row.replica].phase;
             assert!(phase != Phase::Ended, "row {} outlives its replica", row.id);
         }
     }
@@ -192,7 +192,7 @@ impl Flow for Scanned {
     }
 
     fn restarts_in_place(&self, core: &Core, index: ReplicaIndex) -> bool {
-        self.options.restarts_in_place.is_some() && core.replicas[index as usize].placement.is_some()
+        self.options.restarts_in_place.is_some() && core.store[index].placement.is_some()
     }
 
     /// Keeps the row of the failed attempt together with its claim.
@@ -217,7 +217,7 @@ impl Flow for Scanned {
     /// The failures of a replica are counted in its row. A lost replica gets a new row, so its count begins again at
     /// zero.
     fn forget_failures(&mut self, core: &mut Core, index: ReplicaIndex) {
-        core.replicas[index as usize].retry = RetryState::default();
+        core.store[index].retry = RetryState::default();
     }
 
     fn withdraw(&mut self, core: &mut Core, index: ReplicaIndex) {
@@ -250,8 +250,8 @@ impl Flow for Scanned {
     fn each_waiting(&self, core: &mut Core, visit: &mut Visitor<'_>) {
         let rows = self.watched.iter().map(|id| self.rows[id].replica);
         visit_in_order(core, rows, &mut |core, index| {
-            let replica = &core.replicas[index as usize];
-            let is_refused = core.demands[replica.demand as usize].refused_at.is_some();
+            let replica = &core.store[index];
+            let is_refused = core.store.demands[replica.demand as usize].refused_at.is_some();
             if replica.phase == Phase::Pending && is_refused { visit(core, index) } else { Visit::GoOn }
         });
     }
@@ -271,8 +271,8 @@ impl Flow for Scanned {
     fn only_repeats_refusals(&self, core: &Core) -> bool {
         let growth = core.growth();
         self.watched.iter().all(|id| {
-            let replica = &core.replicas[self.rows[id].replica as usize];
-            let is_refused = core.demands[replica.demand as usize].refused_at == Some(growth);
+            let replica = &core.store[self.rows[id].replica];
+            let is_refused = core.store.demands[replica.demand as usize].refused_at == Some(growth);
             // A row that is being analysed again counts too. If the queue never becomes empty, there is always such a
             // row.
             matches!(replica.phase, Phase::Pending | Phase::Analysing) && is_refused

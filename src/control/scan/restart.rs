@@ -16,7 +16,7 @@ impl Scanned {
     /// When the attempt after a failure is due: at the first check of its node after the pause.
     pub(super) fn next_restart(&self, core: &Core, index: ReplicaIndex, pause: SimDuration) -> SimTime {
         let options = self.options;
-        let last = core.replicas[index as usize].last_restart;
+        let last = core.store[index].last_restart;
         let from = match (options.pauses_from, last) {
             (PausesFrom::LastStart, Some(last)) => last,
             (PausesFrom::LastStart, None) | (PausesFrom::Failure, _) => dated(core.now, options.dated_to),
@@ -32,13 +32,13 @@ impl Scanned {
         let every = self.options.restarts_in_place.expect("only then is a claim carried for a restart");
         let heard = |node| core.fleet.node(node).status.state == NodeState::Ready && core.has_heartbeats(node);
         if !carried.placement.claims().iter().all(|claim| heard(claim.node)) {
-            let version = core.replicas[index as usize].version;
+            let version = core.store[index].version;
             let at = next_tick(core.now.saturating_add(SimDuration::from_nanos(1)), every);
             core.timers.set(at, Timer::RetryDue { replica: index, version });
             return;
         }
         self.release_carried(core, index);
-        let demand = &core.demands[core.replicas[index as usize].demand as usize].demand;
+        let demand = core.store.demand_of(index);
         // The place no longer fits, because a part of it has failed or something else has taken it. This counts as a
         // lost node, so the replica is placed again.
         let is_checked = self.options.writes == Writes::Checked;
@@ -48,7 +48,7 @@ impl Scanned {
             return self.queue_up(core, index);
         }
         core.examine_if_watched(index, |_| None);
-        let replica = &mut core.replicas[index as usize];
+        let replica = &mut core.store[index];
         (replica.wait, replica.held) = (Wait::Scan, None);
         replica.last_restart = Some(core.now);
         self.place(core, index, Candidate { placement: carried.placement, score: Score::ZERO });

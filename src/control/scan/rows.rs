@@ -22,7 +22,7 @@ impl Scanned {
     /// The rows of a scanned flow, in order of their ids.
     pub(crate) fn row_views(&self, core: &Core) -> Vec<RowView> {
         let view = |row: &Row| {
-            let replica = &core.replicas[row.replica as usize];
+            let replica = &core.store[row.replica];
             let carried = row.carried.as_ref().map(|carried| carried.placement.clone());
             RowView {
                 id: row.id,
@@ -42,7 +42,7 @@ impl Scanned {
 
     /// Notes that a replica needs a row. The row is created when all inputs of this instant are applied.
     pub(super) fn want_row(&mut self, core: &mut Core, index: ReplicaIndex) {
-        core.replicas[index as usize].wait = Wait::Scan;
+        core.store[index].wait = Wait::Scan;
         if !self.wanted.contains(&index) {
             self.wanted.push(index);
         }
@@ -54,14 +54,14 @@ impl Scanned {
         let wanted = std::mem::take(&mut self.wanted);
         let mut jobs = Vec::new();
         for index in &wanted {
-            let job = core.replicas[*index as usize].job;
+            let job = core.store[*index].job;
             if !jobs.contains(&job) {
                 jobs.push(job);
             }
         }
         for job in jobs {
             for index in &wanted {
-                let replica = &core.replicas[*index as usize];
+                let replica = &core.store[*index];
                 // The replica may no longer need a row.
                 if replica.job == job && replica.phase == Phase::Pending && replica.wait == Wait::Scan {
                     self.create_row(core, *index);
@@ -73,7 +73,7 @@ impl Scanned {
     fn create_row(&mut self, core: &mut Core, index: ReplicaIndex) {
         let options = self.options;
         let at = dated(core.now, options.dated_to);
-        core.replicas[index as usize].last_restart = None;
+        core.store[index].last_restart = None;
         let id = match options.row_ids {
             RowIds::New => self.serial + 1,
             RowIds::AboveHighest => self.rows.keys().next_back().map_or(1, |highest| highest + 1),
@@ -134,7 +134,7 @@ impl Scanned {
     /// Updates whether a scan may ever take this row. Scans skip all other rows.
     fn watch_row(&mut self, core: &Core, id: u64) {
         let row = &self.rows[&id];
-        let replica = &core.replicas[row.replica as usize];
+        let replica = &core.store[row.replica];
         let open = match replica.phase {
             Phase::Pending => replica.wait == Wait::Scan && row.carried.is_none(),
             Phase::Analysing => row.carried.is_none(),
@@ -152,7 +152,7 @@ impl Scanned {
     pub(super) fn is_to_be_scheduled(&self, core: &Core, id: u64) -> bool {
         let options = self.options;
         let row = &self.rows[&id];
-        let replica = &core.replicas[row.replica as usize];
+        let replica = &core.store[row.replica];
         let unchanged = core.now.since(row.updated);
         let is_stale = options.stale_after.is_some_and(|after| unchanged > after);
         match replica.phase {

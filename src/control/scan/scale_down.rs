@@ -39,7 +39,7 @@ impl Scanned {
     pub(super) fn packed_scale_down_fails(&self, core: &Core, replicas: &[ReplicaIndex]) -> bool {
         let fails = self.options.packed_scale_down == PackedScaleDown::Fails;
         let is_packed = |index: &ReplicaIndex| {
-            let demand = &core.demands[core.replicas[*index as usize].demand as usize].demand;
+            let demand = core.store.demand_of(*index);
             demand.model().is_some_and(|deployment| deployment.strategy == Strategy::Binpack)
         };
         fails && replicas.iter().any(|index| is_packed(index) && self.node_of(core, *index).is_some())
@@ -47,7 +47,7 @@ impl Scanned {
 
     /// The place of a row, or the place that it carries from an earlier attempt.
     pub(crate) fn place_of(&self, core: &Core, index: ReplicaIndex) -> Option<Placement> {
-        let placement = core.replicas[index as usize].placement.clone();
+        let placement = core.store[index].placement.clone();
         placement.or_else(|| self.carried(index).map(|carried| carried.placement.clone()))
     }
 
@@ -57,7 +57,7 @@ impl Scanned {
     }
 
     fn health(&self, core: &Core, index: ReplicaIndex) -> Health {
-        let replica = &core.replicas[index as usize];
+        let replica = &core.store[index];
         let Some(node) = self.node_of(core, index) else { return Health::Unwell };
         let state = core.fleet.node(node).status.state;
         let in_error = replica.phase == Phase::Pending && replica.wait == Wait::BackOff;
@@ -75,8 +75,8 @@ impl Scanned {
         let placed: Vec<(ReplicaIndex, Placement)> =
             replicas.iter().filter_map(|index| Some((*index, self.place_of(core, *index)?))).collect();
         let Some((first, _)) = placed.first() else { return scores };
-        let replica = &core.replicas[*first as usize];
-        let demand = &core.demands[replica.demand as usize].demand;
+        let replica = &core.store[*first];
+        let demand = core.store.demand(replica.demand);
         let options = &core.profile.scheduler;
         let places: Vec<&Placement> = placed.iter().map(|(_, placement)| placement).collect();
         let found = placement_scores(options, demand, core.context(replica.attempt_id()), &core.fleet, &places);

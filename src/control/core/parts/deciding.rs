@@ -1,5 +1,6 @@
 //! How placements are decided, and what is remembered from one decision to the next.
 
+use super::examined::Examined;
 use dryrack_fleet::Fleet;
 use dryrack_ids::AttemptId;
 use dryrack_scheduler::{
@@ -15,12 +16,21 @@ pub(crate) struct Deciding {
     pub caching: Caching,
     pub rankings: Rankings,
     refusals: Refusals,
+    /// Decisions that are recorded for an explanation.
+    pub examined: Examined,
 }
 
 impl Deciding {
     pub fn new(scheduler: &SchedulerOptions, seed: u64, grouping: Grouping) -> Deciding {
         let rankings = Rankings::new(scheduler);
-        Deciding { seed, grouping, caching: Caching::On, rankings, refusals: Refusals::default() }
+        Deciding {
+            seed,
+            grouping,
+            caching: Caching::On,
+            rankings,
+            refusals: Refusals::default(),
+            examined: Examined::default(),
+        }
     }
 
     /// Forgets all results, because these options apply from now on.

@@ -53,7 +53,8 @@ pub struct Examined {
 }
 
 impl Examined {
-    /// From now on, decisions about these jobs are examined.
+    /// From now on, each decision about these jobs is examined while it is made. The caller takes the decision that placed
+    /// a replica with [`Examined::take_placed`].
     pub fn watch(&mut self, whose: Watch) {
         self.whose = whose;
     }

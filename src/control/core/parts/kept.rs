@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dryrack_fleet::Placement;
-use dryrack_ids::{AttemptId, NodeId};
+use dryrack_ids::{AttemptId, JobId, NodeId};
 
 #[derive(Default)]
 pub struct Kept {
@@ -15,6 +15,13 @@ pub struct Kept {
 }
 
 impl Kept {
+    /// Whether an attempt of this job has kept claims.
+    pub fn has_claims_of(&self, job: JobId) -> bool {
+        let first = AttemptId { job, replica: 0, number: 0 };
+        let last = AttemptId { job, replica: u32::MAX, number: u32::MAX };
+        self.claims.range(first..=last).next().is_some()
+    }
+
     /// The attempts with a kept claim on a node, in order.
     pub fn on(&self, node: NodeId) -> Vec<AttemptId> {
         self.claims.iter().filter(|(_, kept)| kept.touches(node)).map(|(attempt, _)| *attempt).collect()

@@ -2,15 +2,11 @@
 //! the records of the store.
 
 pub mod accounts;
+pub mod clouds;
 pub mod deciding;
-pub mod dependencies;
-pub mod dropping;
 pub mod examined;
-pub mod instances;
 pub mod kept;
 pub mod nodes;
-pub mod run_limits;
-pub mod scale_up;
 pub mod services;
 pub mod shares;
 pub mod store;

@@ -29,14 +29,14 @@ pub fn is_timed(phase: Phase) -> bool {
 /// When a replica with a place ends, according to its estimate. The estimate counts from the beginning of the phase if
 /// the replica is scheduled or running, and from now otherwise.
 pub fn said_end(core: &Core, index: ReplicaIndex) -> SimTime {
-    let replica = &core.replicas[index as usize];
+    let replica = &core.store[index];
     ends_if_started(core, index, if is_timed(replica.phase) { replica.since } else { core.now })
 }
 
 /// When a replica would end, according to its estimate, if it starts at this time; never if it has no estimate.
 pub fn ends_if_started(core: &Core, index: ReplicaIndex, at: SimTime) -> SimTime {
-    let job = core.replicas[index as usize].job;
-    core.jobs[job.index()].spec.estimate.map_or(SimTime::MAX, |estimate| at.saturating_add(estimate))
+    let job = core.store[index].job;
+    core.store[job].spec.estimate.map_or(SimTime::MAX, |estimate| at.saturating_add(estimate))
 }
 
 /// All replicas that hold resources, in order of their expected ends.
@@ -46,7 +46,7 @@ pub fn held_until(core: &Core) -> Vec<HeldPlacement> {
         seen.extend(node.replicas.iter().copied());
     }
     let held = |index: ReplicaIndex| {
-        let placement = core.replicas[index as usize].placement.clone().unwrap_or_default();
+        let placement = core.store[index].placement.clone().unwrap_or_default();
         HeldPlacement { replica: index, until: said_end(core, index), placement }
     };
     let mut held: Vec<HeldPlacement> = seen.into_iter().map(held).collect();

@@ -91,9 +91,9 @@ impl Backfilling {
 
 /// The place that a replica would get now. All replicas of its demand get one answer until the fleet changes.
 pub fn fits_now_kept(core: &mut Core, kept: &mut Backfilling, index: ReplicaIndex) -> Option<Candidate> {
-    let number = core.replicas[index as usize].demand;
+    let number = core.store[index].demand;
     if kept.now.len() <= number as usize {
-        kept.now.resize_with(core.demands.len(), || None);
+        kept.now.resize_with(core.store.demands.len(), || None);
     }
     let version = core.fleet.version();
     let known = kept.now[number as usize].as_ref().filter(|(of, _)| *of == version);
@@ -123,12 +123,12 @@ pub fn fits_beside(
     claims: &[NodeClaim],
 ) -> bool {
     let (number, _) = asked_for(core, index);
-    let demand = &core.demands[number as usize].demand;
+    let demand = core.store.demand(number);
     if !is_by_node(&core.profile.scheduler, demand) {
         return fits_beside_plainly(core, index, at, claims);
     }
     update_outlooks(core, kept, [number]);
-    let (scheduler, demand) = (&core.profile.scheduler, &core.demands[number as usize].demand);
+    let (scheduler, demand) = (&core.profile.scheduler, core.store.demand(number));
     let outlook = &kept.outlooks[&number];
     let found = outlook.fits_beside((scheduler, demand), (&core.fleet, &kept.calendar), at, claims);
     if core.deciding.caching == Caching::Paranoid {
@@ -138,8 +138,8 @@ pub fn fits_beside(
 }
 
 pub fn asked_for(core: &Core, index: ReplicaIndex) -> (u32, u32) {
-    let number = core.replicas[index as usize].demand;
-    (number, core.demands[number as usize].demand.tasks)
+    let number = core.store[index].demand;
+    (number, core.store.demand(number).tasks)
 }
 
 /// Applies the changes of nodes, and updates the outlooks of these demands.
@@ -149,7 +149,7 @@ pub fn update_outlooks(core: &mut Core, kept: &mut Backfilling, demands: impl In
         kept.outlooks.clear();
     }
     for number in demands {
-        let demand = &core.demands[number as usize].demand;
+        let demand = core.store.demand(number);
         let outlook = kept.outlooks.entry(number).or_default();
         outlook.update(&core.profile.scheduler, demand, &core.fleet, &kept.calendar);
     }
@@ -164,7 +164,7 @@ pub fn update_calendar(core: &mut Core, calendar: &mut Calendar) {
     for node in core.fleet.changed_nodes(read) {
         let (mut held, mut floats) = (Vec::new(), false);
         for index in &core.nodes[node.index()].replicas {
-            let replica = &core.replicas[*index as usize];
+            let replica = &core.store[*index];
             let part = replica.placement.as_ref().and_then(|placement| Part::on(placement, node));
             floats |= !is_timed(replica.phase);
             held.extend(part.map(|part| NodeEnd { until: said_end(core, *index), part }));

@@ -53,9 +53,9 @@ impl Queue {
 
     /// Notes that a replica begins to wait in the queue.
     pub(in crate::queue) fn shelve(&mut self, core: &mut Core, index: ReplicaIndex) {
-        let replica = &core.replicas[index as usize];
+        let replica = &core.store[index];
         let key = replica.key;
-        let length = core.jobs[replica.job.index()].spec.estimate.unwrap_or(ENDLESS);
+        let length = core.store[replica.job].spec.estimate.unwrap_or(ENDLESS);
         if let Some(kept) = &mut self.backfilling {
             kept.insert(replica.demand, Waiting { key, length });
         }
@@ -63,7 +63,7 @@ impl Queue {
 
     /// Notes that a replica no longer waits in the queue.
     pub(in crate::queue) fn unshelve(&mut self, core: &mut Core, index: ReplicaIndex) {
-        let Replica { key, demand, .. } = core.replicas[index as usize];
+        let Replica { key, demand, .. } = core.store[index];
         if let Some(kept) = &mut self.backfilling {
             kept.remove(demand, key);
         }
@@ -90,7 +90,7 @@ impl Queue {
             Some(picked) if picked.head == head.replica() => picked,
             _ => {
                 let reserved = self.fits_at(core, head.replica()).unwrap_or(SimTime::MAX);
-                HeadReservation { head: head.replica(), reserved, came_before: core.replicas.len() }
+                HeadReservation { head: head.replica(), reserved, came_before: core.store.replicas.len() }
             }
         };
         self.picked = Some(picked);
@@ -104,9 +104,9 @@ impl Queue {
         // of the queue. Later ones come behind them, in the order in which they came.
         let came_since = |replica: ReplicaIndex| (replica as usize >= picked.came_before).then_some(replica);
         let mut rest = self.rest(core, head);
-        rest.sort_by_key(|key| (core.replicas[key.replica() as usize].wanted, came_since(key.replica())));
+        rest.sort_by_key(|key| (core.store[key.replica()].wanted, came_since(key.replica())));
         for index in rest.into_iter().map(QueueKey::replica) {
-            if !core.waits_in_queue(head.replica()) {
+            if !core.store.waits_in_queue(head.replica()) {
                 return;
             }
             if ends_if_started(core, index, core.now) >= picked.reserved {
@@ -140,10 +140,10 @@ impl Queue {
         loop {
             let (most, beside) = (reserved.checked_since(core.now), Some((head.replica(), reserved)));
             let Some((index, candidate)) = self.next_to_pass(core, head, from, most, beside) else { return };
-            from = Position::Behind(core.replicas[index as usize].key);
+            from = Position::Behind(core.store[index].key);
             core.examine_if_watched(index, |core| self.left_beside_nominations(core, index));
             self.start_past_head(core, index, candidate);
-            if !core.waits_in_queue(head.replica()) {
+            if !core.store.waits_in_queue(head.replica()) {
                 return;
             }
             reserved = self.fits_at(core, head.replica()).unwrap_or(reserved);
@@ -154,7 +154,7 @@ impl Queue {
     fn is_by_demand(&self, core: &Core) -> bool {
         let Some(kept) = &self.backfilling else { return false };
         let has_one_answer = |demand: u32| {
-            let demand = &core.demands[demand as usize].demand;
+            let demand = core.store.demand(demand);
             !asks_for_itself(&core.profile.scheduler, demand)
         };
         self.nominations.is_empty() && !self.queue.moves() && kept.shelves.demands().all(has_one_answer)
@@ -200,7 +200,7 @@ impl Queue {
     fn fits_at(&mut self, core: &mut Core, index: ReplicaIndex) -> Option<SimTime> {
         let (number, tasks) = asked_for(core, index);
         let Some(mut kept) = self.backfilling.take() else { return first_fit_time(core, index) };
-        let found = match is_by_node(&core.profile.scheduler, &core.demands[number as usize].demand) {
+        let found = match is_by_node(&core.profile.scheduler, core.store.demand(number)) {
             true => {
                 update_outlooks(core, &mut kept, [number]);
                 kept.outlooks[&number].fits_at(tasks, &kept.calendar)
@@ -219,8 +219,8 @@ impl Queue {
         let mut known = Known::new();
         for key in self.rest(core, head) {
             let index = key.replica();
-            let number = core.replicas[index as usize].demand;
-            let demand = &core.demands[number as usize].demand;
+            let number = core.store[index].demand;
+            let demand = core.store.demand(number);
             let asks_for_itself = !self.nominations.is_empty() || asks_for_itself(&core.profile.scheduler, demand);
             if asks_for_itself || self.backfilling.is_none() {
                 known.remove(&number);
@@ -235,7 +235,7 @@ impl Queue {
             if is_harmless {
                 core.examine_if_watched(index, |core| self.left_beside_nominations(core, index));
                 self.start_past_head(core, index, candidate);
-                if !core.waits_in_queue(head.replica()) {
+                if !core.store.waits_in_queue(head.replica()) {
                     return;
                 }
                 reserved = self.fits_at(core, head.replica()).unwrap_or(reserved);
@@ -255,7 +255,7 @@ impl Queue {
 
     /// Applies a change of phase, which may move the expected end of an attempt.
     pub(in crate::queue) fn note_phase(&self, core: &mut Core, index: ReplicaIndex, (phase, since): (Phase, SimTime)) {
-        let replica = &core.replicas[index as usize];
+        let replica = &core.store[index];
         if self.backfilling.is_some()
             && (is_timed(phase), since) != (is_timed(replica.phase), replica.since)
             && let Some(placement) = &replica.placement
@@ -293,7 +293,7 @@ impl Queue {
 
     /// Starts a replica, unless it has left the queue meanwhile or the quota of its project does not allow the place.
     pub(in crate::queue) fn start_past_head(&mut self, core: &mut Core, index: ReplicaIndex, candidate: Candidate) {
-        if core.waits_in_queue(index) && !self.is_over_quota(core, index, &candidate.placement) {
+        if core.store.waits_in_queue(index) && !self.is_over_quota(core, index, &candidate.placement) {
             self.leave_queue(core, index, Wait::Nothing);
             self.place(core, index, candidate);
         }

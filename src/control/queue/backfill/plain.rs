@@ -121,8 +121,8 @@ fn fleet_without_what_runs(core: &Core) -> Fleet {
 }
 
 pub(in crate::queue) fn judge_on(core: &Core, index: ReplicaIndex, fleet: &Fleet) -> Option<Candidate> {
-    let replica = &core.replicas[index as usize];
-    let demand = &core.demands[replica.demand as usize].demand;
+    let replica = &core.store[index];
+    let demand = core.store.demand(replica.demand);
     let context = core.context(replica.attempt_id());
     match decide_for(&core.profile.scheduler, demand, context, fleet, core.deciding.grouping, 1) {
         Decision::Place(mut candidates) => Some(candidates.swap_remove(0)),

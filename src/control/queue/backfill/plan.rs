@@ -86,7 +86,7 @@ impl Queue {
     /// waiting demand must be placed node by node. Fewer claims on a node must never mean less room.
     pub(super) fn can_plan(&self, core: &Core, kept: &Backfilling) -> bool {
         let is_by_node = |number: u32| {
-            let demand = &core.demands[number as usize].demand;
+            let demand = core.store.demand(number);
             is_by_node(&core.profile.scheduler, demand)
         };
         let has_pools = core.fleet.shapes().iter().any(|group| group.shape.has_unified_gpus());
@@ -175,7 +175,7 @@ pub(in crate::queue) fn plan_reservations(
 fn learn_doing(core: &Core, doing: &mut MayHold, number: u32) {
     let own = doing.entry(number).or_default();
     if own.len() < core.fleet.shapes().len() {
-        let (options, demand) = (&core.profile.scheduler, &core.demands[number as usize].demand);
+        let (options, demand) = (&core.profile.scheduler, core.store.demand(number));
         own.extend(core.fleet.shapes()[own.len()..].iter().map(|group| may_ever_do(options, demand, group)));
     }
 }
@@ -276,7 +276,7 @@ fn compare(core: &Core, kept: &mut Backfilling, demands: &[u32]) {
             *other == *demand
                 || (demands.len() <= MOST_COMPARED
                     && *kept.compared.entry((*other, *demand)).or_insert_with(|| {
-                        let [one, other] = [other, demand].map(|number| &core.demands[*number as usize].demand);
+                        let [one, other] = [other, demand].map(|number| core.store.demand(*number));
                         asks_no_more(one, other)
                     }))
         };
@@ -300,7 +300,7 @@ fn fleet_beside(core: &Core, kept: &Backfilling, (from, until): (SimTime, SimTim
 }
 
 fn startable_demand(core: &Core, kept: &Backfilling, demand: u32, from: Position) -> StartableDemand {
-    let tasks = core.demands[demand as usize].demand.tasks;
+    let tasks = core.store.demand(demand).tasks;
     let outlook = &kept.outlooks[&demand];
     let rooms = outlook.open.iter().map(|node| (*node, (SimTime::MAX, outlook.room_now(*node)))).collect();
     let mut hope = StartableDemand { demand, rooms, until: SimTime::MAX, refused: None, next: None };
@@ -335,7 +335,7 @@ fn refuse(core: &Core, kept: &Backfilling, hope: &mut StartableDemand, demand: u
 /// Updates the room of a hope after new reservations on these nodes.
 fn dim(core: &Core, kept: &Backfilling, hope: &mut StartableDemand, touched: impl Iterator<Item = NodeId>) {
     let Some(next) = hope.next else { return };
-    let demand = &core.demands[hope.demand as usize].demand;
+    let demand = core.store.demand(hope.demand);
     let mut is_dimmed = false;
     for node in touched {
         let Some((until, _)) = hope.rooms.get_mut(&node) else { continue };
@@ -354,7 +354,7 @@ fn dim(core: &Core, kept: &Backfilling, hope: &mut StartableDemand, touched: imp
 
 /// The time until which a node has room for a task, starting now. Returns the current time if the node has no room.
 fn free_until(core: &Core, kept: &Backfilling, number: u32, node: NodeId) -> SimTime {
-    let demand = &core.demands[number as usize].demand;
+    let demand = core.store.demand(number);
     let asked = Asked { demand, outlook: &kept.outlooks[&number], length: MOMENT };
     let mut begins: SmallVec<[SimTime; 16]> = kept.bookings.on(node).iter().map(|booking| booking.from).collect();
     begins.sort_unstable();
@@ -376,7 +376,7 @@ fn gap(
     number: u32,
     length: SimDuration,
 ) -> Option<(SimTime, Candidate)> {
-    let demand = &core.demands[number as usize].demand;
+    let demand = core.store.demand(number);
     let outlook = &kept.outlooks[&number];
     let asked = Asked { demand, outlook, length };
     let earliest = kept.bookings.earliest(number, length);
@@ -469,7 +469,7 @@ fn choose(
 }
 
 fn decide_on(core: &Core, index: ReplicaIndex, demand: &Demand, nodes: &[(NodeId, NodeStatus)]) -> Option<Candidate> {
-    let context = core.context(core.replicas[index as usize].attempt_id());
+    let context = core.context(core.store[index].attempt_id());
     decide_among(&core.profile.scheduler, demand, context, &core.fleet, nodes)
 }
 

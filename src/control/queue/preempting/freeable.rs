@@ -47,8 +47,8 @@ impl Freeable {
         (joining, may_stop_now): (&[ReplicaIndex], impl Fn(ReplicaIndex) -> bool),
     ) -> Option<bool> {
         let rank = rank_of(core, head)?;
-        let number = core.replicas[head as usize].demand;
-        let demand = &core.demands[number as usize].demand;
+        let number = core.store[head].demand;
+        let demand = core.store.demand(number);
         let has_unified = || core.fleet.shapes().iter().any(|group| group.shape.has_unified_gpus());
         if !is_by_room(&core.profile.scheduler, demand) || has_unified() {
             return None;
@@ -72,7 +72,7 @@ impl Freeable {
         let differs = |node: &NodeId| shadow.fleet.node(*node).status != core.fleet.node(*node).status;
         let mut apart = shadow.changed();
         apart.retain(differs);
-        let joining = joining.iter().filter_map(|index| core.replicas[*index as usize].placement.as_ref());
+        let joining = joining.iter().filter_map(|index| core.store[*index].placement.as_ref());
         apart.extend(joining.flat_map(|placement| placement.claims().iter().map(|claim| claim.node)));
         apart.sort_unstable();
         apart.dedup();
@@ -89,17 +89,17 @@ impl Freeable {
 pub(in crate::queue) fn rank_of(core: &Core, head: ReplicaIndex) -> Option<i64> {
     match core.profile.scheduler.preempt {
         Preempt::Nobody | Preempt::LongerRemaining => None,
-        Preempt::LowerPriority => Some(i64::from(core.priority_of(head))),
+        Preempt::LowerPriority => Some(i64::from(core.store.job_of(head).spec.priority)),
         Preempt::MoreAttained => Some(i64::from(level(core, head))),
     }
 }
 
 /// Whether a waiting replica of this rank may stop the given attempt at any time.
 pub(in crate::queue) fn ranks_behind(core: &Core, index: ReplicaIndex, rank: i64) -> bool {
-    core.may_be_stopped(index)
+    core.store[index].may_be_stopped()
         && match core.profile.scheduler.preempt {
             Preempt::Nobody | Preempt::LongerRemaining => false,
-            Preempt::LowerPriority => i64::from(core.priority_of(index)) < rank,
+            Preempt::LowerPriority => i64::from(core.store.job_of(index).spec.priority) < rank,
             Preempt::MoreAttained => i64::from(level(core, index)) > rank,
         }
 }
@@ -111,11 +111,11 @@ fn room_without(
     (fleet, node): (&Fleet, NodeId),
     is_gone: impl Fn(ReplicaIndex) -> bool,
 ) -> u32 {
-    let demand = &core.demands[core.replicas[head as usize].demand as usize].demand;
+    let demand = core.store.demand_of(head);
     let record = fleet.node(node);
     let mut without: Option<NodeStatus> = None;
     for index in core.nodes[node.index()].replicas.iter().filter(|index| is_gone(**index)) {
-        let claims = core.placement_of(*index).claims().iter().filter(|claim| claim.node == node);
+        let claims = core.store.placement_of(*index).claims().iter().filter(|claim| claim.node == node);
         let status = without.get_or_insert_with(|| record.status.clone());
         claims.for_each(|claim| status.give_back(&record.shape, claim));
     }
@@ -124,6 +124,6 @@ fn room_without(
 
 /// Marks the nodes of a replica as changed, so that all kept results about them are computed again.
 pub(in crate::queue) fn note_changes_of(core: &mut Core, index: ReplicaIndex) {
-    let placement = core.replicas[index as usize].placement.clone();
+    let placement = core.store[index].placement.clone();
     placement.iter().flat_map(|placement| placement.claims()).for_each(|claim| core.fleet.note_change(claim.node));
 }

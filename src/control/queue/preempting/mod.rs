@@ -97,7 +97,7 @@ impl Queue {
     fn promise_in_shadow(&mut self, core: &mut Core) -> Nominations {
         let mut shadow = self.take_shadow(core);
         for index in &self.preempting.stopping {
-            shadow.release(core.placement_of(*index));
+            shadow.release(core.store.placement_of(*index));
         }
         core.awaited_claims().for_each(|kept| shadow.release(kept));
         let mut freeable = std::mem::take(&mut self.preempting.freeable);
@@ -115,12 +115,7 @@ impl Queue {
                 Some(true) | None => self.place_in_shadow(core, head, &mut shadow),
             };
             if core.deciding.caching == Caching::Paranoid {
-                assert_eq!(
-                    found,
-                    self.place_plainly(core, head, &nominations),
-                    "{}",
-                    core.replicas[head as usize].attempt_id()
-                );
+                assert_eq!(found, self.place_plainly(core, head, &nominations), "{}", core.store[head].attempt_id());
             }
             let Some((victims, place)) = found else {
                 // Replicas of this demand later in the queue may stop at most the same attempts, and find at most the
@@ -157,15 +152,15 @@ impl Queue {
         let mut place = None;
         while place.is_none() {
             let Some(Reverse((_, Reverse((_, next))))) = candidates.pop() else {
-                chosen.iter().for_each(|index| shadow.fleet.take(core.placement_of(*index)));
+                chosen.iter().for_each(|index| shadow.fleet.take(core.store.placement_of(*index)));
                 return None;
             };
-            shadow.release(core.placement_of(next));
+            shadow.release(core.store.placement_of(next));
             chosen.push(next);
             place = shadow.judge(core, head);
         }
         for at in (0..chosen.len()).rev() {
-            let spared = core.placement_of(chosen[at]);
+            let spared = core.store.placement_of(chosen[at]);
             shadow.fleet.take(spared);
             match shadow.judge(core, head) {
                 Some(without) => {
@@ -188,7 +183,7 @@ impl Queue {
         };
         for (node, record) in core.nodes.iter().enumerate() {
             // An attempt that holds several nodes is counted only on the first of them.
-            let is_first = |index: ReplicaIndex| core.placement_of(index).claims()[0].node.index() == node;
+            let is_first = |index: ReplicaIndex| core.store.placement_of(index).claims()[0].node.index() == node;
             let replicas = record.replicas.iter().copied().filter(|index| may_stop(*index) && is_first(*index));
             candidates.extend(replicas.map(|index| Reverse(self.victim_key(core, index))));
         }
@@ -198,9 +193,9 @@ impl Queue {
     fn victim_key(&self, core: &Core, index: ReplicaIndex) -> VictimKey {
         let worth = match core.profile.scheduler.preempt {
             Preempt::Nobody => 0,
-            Preempt::LowerPriority => i64::from(core.priority_of(index)),
+            Preempt::LowerPriority => i64::from(core.store.job_of(index).spec.priority),
             Preempt::MoreAttained => -i64::from(level(core, index)),
-            Preempt::LongerRemaining => -i64::try_from(core.remaining(index).as_nanos()).unwrap_or(i64::MAX),
+            Preempt::LongerRemaining => -i64::try_from(remaining(core, index).as_nanos()).unwrap_or(i64::MAX),
         };
         // Among attempts of equal worth, the one that began last loses the least work.
         (worth, Reverse((self.running_key(core, index), index)))
@@ -242,7 +237,7 @@ impl Queue {
             Some(_) => Vec::new(),
             None => self.victims_for(core, head, &fleet, &holders)?,
         };
-        victims.iter().for_each(|victim| release(&mut fleet, core.placement_of(*victim)));
+        victims.iter().for_each(|victim| release(&mut fleet, core.store.placement_of(*victim)));
         let place = judge_on(core, head, &fleet).expect("the victims were enough").placement;
         Some((victims, place))
     }
@@ -269,8 +264,8 @@ impl Queue {
             self.preempting.shadow = Some(shadow);
             decision
         } else {
-            let replica = &core.replicas[index as usize];
-            let demand = &core.demands[replica.demand as usize].demand;
+            let replica = &core.store[index];
+            let demand = core.store.demand(replica.demand);
             let context = core.context(replica.attempt_id());
             decide_for(&core.profile.scheduler, demand, context, &beside(core, &promised), core.deciding.grouping, keep)
         };
@@ -296,7 +291,7 @@ impl Queue {
         if self.nominations.is_empty() {
             return Vec::new();
         }
-        let place_of = |index: ReplicaIndex| self.queue.place_of(core.replicas[index as usize].key, core.now);
+        let place_of = |index: ReplicaIndex| self.queue.place_of(core.store[index].key, core.now);
         let own = place_of(index);
         let others = self.nominations.iter().filter(|(head, _)| place_of(**head) < own);
         others.map(|(_, place)| place.clone()).collect()
@@ -329,11 +324,11 @@ impl Queue {
         let mut candidates = candidates.into_iter();
         while judge_on(core, head, &trial).is_none() {
             let next = candidates.next()?;
-            release(&mut trial, core.placement_of(next));
+            release(&mut trial, core.store.placement_of(next));
             chosen.push(next);
         }
         for place in (0..chosen.len()).rev() {
-            let spared = core.placement_of(chosen[place]);
+            let spared = core.store.placement_of(chosen[place]);
             trial.take(spared);
             match judge_on(core, head, &trial) {
                 Some(_) => drop(chosen.remove(place)),
@@ -344,11 +339,13 @@ impl Queue {
     }
 
     fn may_stop(&self, core: &Core, index: ReplicaIndex, head: ReplicaIndex) -> bool {
-        core.may_be_stopped(index)
+        core.store[index].may_be_stopped()
             && match core.profile.scheduler.preempt {
                 Preempt::Nobody => false,
-                Preempt::LowerPriority => core.priority_of(index) < core.priority_of(head),
-                Preempt::LongerRemaining => core.remaining(index) > core.remaining(head),
+                Preempt::LowerPriority => {
+                    core.store.job_of(index).spec.priority < core.store.job_of(head).spec.priority
+                }
+                Preempt::LongerRemaining => remaining(core, index) > remaining(core, head),
                 Preempt::MoreAttained => {
                     let (level, of_head) = (level(core, index), level(core, head));
                     level > of_head || (level == of_head && self.joins_behind(core, index, head))
@@ -357,35 +354,22 @@ impl Queue {
     }
 
     fn preempt_one(&mut self, core: &mut Core, index: ReplicaIndex, head: ReplicaIndex) {
-        let [attempt, by] = [index, head].map(|index| core.replicas[index as usize].attempt_id());
+        let [attempt, by] = [index, head].map(|index| core.store[index].attempt_id());
         core.emit(Event::Preempted { attempt, by });
-        let replica = &mut core.replicas[index as usize];
-        if replica.phase == Phase::Running && core.jobs[replica.job.index()].spec.checkpoints {
-            replica.ran = replica.ran.saturating_add(core.now.since(replica.since));
-        }
+        core.store.keep_checkpointed_work(index, core.now);
         self.leave_as_last(core, index);
         self.stop(core, index, Outcome::Lost, Reason::Preempted);
     }
 }
 
-impl Core {
-    fn priority_of(&self, index: ReplicaIndex) -> i32 {
-        self.jobs[self.replicas[index as usize].job.index()].spec.priority
-    }
-
-    fn may_be_stopped(&self, index: ReplicaIndex) -> bool {
-        matches!(self.replicas[index as usize].phase, Phase::Scheduled | Phase::Preparing | Phase::Running)
-    }
-
-    /// The estimate of a replica minus the time that it has run. Lost work does not count as run time. Without an
-    /// estimate, the result is the longest duration.
-    fn remaining(&self, index: ReplicaIndex) -> SimDuration {
-        let replica = &self.replicas[index as usize];
-        let running = if replica.phase == Phase::Running { self.now.since(replica.since) } else { SimDuration::ZERO };
-        match self.jobs[replica.job.index()].spec.estimate {
-            None => SimDuration::MAX,
-            Some(estimate) => estimate.saturating_sub(replica.ran).saturating_sub(running),
-        }
+/// The estimate of a replica minus the time that it has run. Lost work does not count as run time. Without an
+/// estimate, the result is the longest duration.
+fn remaining(core: &Core, index: ReplicaIndex) -> SimDuration {
+    let replica = &core.store[index];
+    let running = if replica.phase == Phase::Running { core.now.since(replica.since) } else { SimDuration::ZERO };
+    match core.store[replica.job].spec.estimate {
+        None => SimDuration::MAX,
+        Some(estimate) => estimate.saturating_sub(replica.ran).saturating_sub(running),
     }
 }
 
@@ -401,8 +385,8 @@ fn may_use_shadow(core: &Core) -> bool {
 
 /// Whether a replica would fit now if no room were promised to other replicas.
 fn would_fit_now(core: &mut Core, index: ReplicaIndex) -> bool {
-    let replica = &core.replicas[index as usize];
-    let demand = &core.demands[replica.demand as usize].demand;
+    let replica = &core.store[index];
+    let demand = core.store.demand(replica.demand);
     let (options, draw) = (&core.profile.scheduler, core.context(replica.attempt_id()).draw);
     let ranked = match may_use_shadow(core) {
         true => core.deciding.rankings.decide(options, (replica.demand, demand), &core.fleet, draw),
@@ -421,9 +405,9 @@ fn beside(core: &Core, promised: &[Placement]) -> Fleet {
 }
 
 fn fleet_without_what_stops(core: &Core, holders: &[ReplicaIndex]) -> Fleet {
-    let stops = |index: &&ReplicaIndex| core.replicas[**index as usize].phase == Phase::Stopping;
+    let stops = |index: &&ReplicaIndex| core.store[**index].phase == Phase::Stopping;
     let mut fleet = core.fleet.clone();
-    holders.iter().filter(stops).for_each(|held| release(&mut fleet, core.placement_of(*held)));
+    holders.iter().filter(stops).for_each(|held| release(&mut fleet, core.store.placement_of(*held)));
     core.awaited_claims().for_each(|kept| release(&mut fleet, kept));
     fleet
 }

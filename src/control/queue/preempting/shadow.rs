@@ -57,8 +57,8 @@ impl Shadow {
 
     /// The decision about a replica on this fleet, with at most one candidate.
     pub fn decide(&mut self, core: &Core, index: ReplicaIndex) -> Decision {
-        let replica = &core.replicas[index as usize];
-        let demand = &core.demands[replica.demand as usize].demand;
+        let replica = &core.store[index];
+        let demand = core.store.demand(replica.demand);
         let (options, context) = (&core.profile.scheduler, core.context(replica.attempt_id()));
         let plain = || decide_for(options, demand, context, &self.fleet, core.deciding.grouping, 1);
         match self.rankings.decide(options, (replica.demand, demand), &self.fleet, context.draw) {

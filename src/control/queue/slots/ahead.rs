@@ -144,7 +144,7 @@ impl FutureEnds {
             let place = self.ends.partition_point(|other| other.at < end.at);
             self.ends.insert(place, end);
         }
-        let placement = core.replicas[index as usize].placement.as_ref();
+        let placement = core.store[index].placement.as_ref();
         for claim in placement.iter().flat_map(|placement| placement.claims()) {
             self.update_node(core, claim.node);
         }
@@ -185,7 +185,7 @@ impl FutureEnds {
         rooms.read = self.generation;
         rooms.nodes.resize_with(self.lines.len(), NodeRooms::default);
         rooms.nobody.resize(word_count(self.lines.len()), 0);
-        let (options, demand) = (&core.profile.scheduler, &core.demands[place].demand);
+        let (options, demand) = (&core.profile.scheduler, &core.store.demands[place].demand);
         for (number, (line, of_node)) in self.lines.iter().zip(&mut rooms.nodes).enumerate() {
             if of_node.generation == line.generation {
                 continue;
@@ -308,7 +308,7 @@ fn each_status(core: &Core, node: NodeId, line: &NodeEnds, mut each: impl FnMut(
     let mut status = status_now(core, node, line);
     each(&status);
     for (_, replica) in &line.ends {
-        let placement = core.replicas[*replica as usize].placement.as_ref().expect("what runs has a place");
+        let placement = core.store[*replica].placement.as_ref().expect("what runs has a place");
         give_back(core, &mut status, (node, placement));
         each(&status);
     }
@@ -328,8 +328,8 @@ fn give_back(core: &Core, status: &mut NodeStatus, (node, placement): (NodeId, &
 
 /// When an attempt ends at its time limit, in whole seconds. `None` if it has no limit.
 fn moment_of(core: &Core, index: ReplicaIndex) -> Option<AttemptEndTime> {
-    let replica = &core.replicas[index as usize];
-    let estimate = core.jobs[replica.job.index()].spec.estimate?;
+    let replica = &core.store[index];
+    let estimate = core.store[replica.job].spec.estimate?;
     let since = match replica.phase {
         Phase::Running | Phase::Scheduled => replica.since,
         Phase::Pending | Phase::Analysing | Phase::Preparing | Phase::Stopping | Phase::Ended => core.now,
@@ -340,6 +340,6 @@ fn moment_of(core: &Core, index: ReplicaIndex) -> Option<AttemptEndTime> {
 
 fn end_of(core: &Core, index: ReplicaIndex) -> Option<End> {
     let at = moment_of(core, index)?;
-    let placement = core.replicas[index as usize].placement.clone().unwrap_or_default();
+    let placement = core.store[index].placement.clone().unwrap_or_default();
     Some(End { at, placement })
 }

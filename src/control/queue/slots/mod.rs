@@ -68,7 +68,7 @@ impl Queue {
         let mut table = plain::Table::new(now, core.profile.scheduler.slots, core.fleet.len());
         for key in waiting {
             let index = key.replica();
-            if !core.waits_in_queue(index) || self.denied(core, index).is_some() {
+            if !core.store.waits_in_queue(index) || self.denied(core, index).is_some() {
                 continue;
             }
             match plan_plainly(core, index, &table, self.ground_of(core, index)) {
@@ -93,11 +93,11 @@ impl Queue {
         let mut left = waiting;
         loop {
             while let Some((last, before)) = left.split_last()
-                && !(core.waits_in_queue(last.replica())
+                && !(core.store.waits_in_queue(last.replica())
                     && may_start(core, &mut ahead, (&table, changes), &mut open, last.replica()))
             {
-                if let Some(plain) = plain.as_ref().filter(|_| core.waits_in_queue(last.replica())) {
-                    let attempt = core.replicas[last.replica() as usize].attempt_id();
+                if let Some(plain) = plain.as_ref().filter(|_| core.store.waits_in_queue(last.replica())) {
+                    let attempt = core.store[last.replica()].attempt_id();
                     let ground = self.ground_of(core, last.replica());
                     let starts = matches!(plan_plainly(core, last.replica(), plain, ground), Plan::Start(..));
                     assert!(!starts, "{attempt} is left out, and would start");
@@ -106,9 +106,9 @@ impl Queue {
             }
             let Some((key, behind)) = left.split_first() else { break };
             let index = key.replica();
-            let (demand, length) = (core.replicas[index as usize].demand, limit_of(core, index));
+            let (demand, length) = (core.store[index].demand, limit_of(core, index));
             left = behind;
-            if !core.waits_in_queue(index) || self.denied(core, index).is_some() {
+            if !core.store.waits_in_queue(index) || self.denied(core, index).is_some() {
                 continue;
             }
             let plan = match in_vain.get(&(demand, length)) {
@@ -116,7 +116,7 @@ impl Queue {
                 _ => plan(core, index, &mut ahead, &table, self.ground_of(core, index)),
             };
             if let Some(plain) = &plain {
-                let attempt = core.replicas[index as usize].attempt_id();
+                let attempt = core.store[index].attempt_id();
                 let plainly = plan_plainly(core, index, plain, self.ground_of(core, index));
                 assert_eq!(plan, plainly, "{attempt}: the plan is not the plain one");
             }
@@ -124,7 +124,7 @@ impl Queue {
             match plan {
                 Plan::Start(candidate, free) => {
                     self.start_in_slots(core, index, candidate, &free);
-                    if core.replicas[index as usize].placement.is_some() {
+                    if core.store[index].placement.is_some() {
                         ahead.enter(core, index);
                     }
                 }
@@ -134,7 +134,7 @@ impl Queue {
                     table.reserve(start, length, &set);
                     plain.iter_mut().for_each(|plain| plain.reserve(start, length, &nodes));
                 }
-                Plan::Nothing if is_by_room(&core.profile.scheduler, &core.demands[demand as usize].demand) => {
+                Plan::Nothing if is_by_room(&core.profile.scheduler, core.store.demand(demand)) => {
                     in_vain.insert((demand, length), changes);
                 }
                 Plan::Nothing => {}
@@ -147,7 +147,7 @@ impl Queue {
         let nodes = plain::Nodes::of(free.iter().copied(), core.fleet.len());
         core.examine_if_watched(index, |core| Some(fleet_of(core, &nodes)));
         self.start_past_head(core, index, candidate);
-        if !core.waits_in_queue(index) {
+        if !core.store.waits_in_queue(index) {
             self.note_started(core, index);
         }
     }
@@ -168,8 +168,8 @@ fn may_start(
     open: &mut FreeUntil,
     index: ReplicaIndex,
 ) -> bool {
-    let number = core.replicas[index as usize].demand;
-    let demand = &core.demands[number as usize].demand;
+    let number = core.store[index].demand;
+    let demand = core.store.demand(number);
     if !is_by_room(&core.profile.scheduler, demand) {
         return true;
     }
@@ -189,8 +189,8 @@ fn may_start(
 
 /// Plans a replica on the nodes of `ground`, or on all nodes if it is `None`.
 fn plan(core: &Core, index: ReplicaIndex, ahead: &mut FutureEnds, table: &Table, ground: Option<Ground<'_>>) -> Plan {
-    let number = core.replicas[index as usize].demand;
-    let demand = &core.demands[number as usize].demand;
+    let number = core.store[index].demand;
+    let demand = core.store.demand(number);
     if !is_by_room(&core.profile.scheduler, demand) {
         return plan_plainly(core, index, &table.plainly(), ground);
     }
@@ -256,8 +256,8 @@ fn is_within(nodes: &[u64], all: &[u64]) -> bool {
 
 /// The place of a replica that begins now on these nodes. The nodes must have room for it.
 fn place_now(core: &Core, index: ReplicaIndex, ahead: &FutureEnds, rooms: &ahead::Rooms, free: &[u64]) -> Candidate {
-    let replica = &core.replicas[index as usize];
-    let demand = &core.demands[replica.demand as usize].demand;
+    let replica = &core.store[index];
+    let demand = core.store.demand(replica.demand);
     let with_room = ahead.standing(rooms, free, None).filter(|(_, room, _)| *room > 0);
     let nodes: Vec<(NodeId, NodeStatus)> = with_room.map(|(node, ..)| (node, ahead.status_now(core, node))).collect();
     let context = core.context(replica.attempt_id());

@@ -154,8 +154,8 @@ fn in_seconds(held: HeldPlacement) -> (SimTime, ReplicaIndex, Placement) {
 
 /// Plans a replica. Tries every time and every end from the beginning, each on a copy of the fleet.
 pub(super) fn plan_plainly(core: &Core, index: ReplicaIndex, table: &Table, ground: Option<Ground<'_>>) -> Plan {
-    let job = core.replicas[index as usize].job;
-    let length = core.jobs[job.index()].spec.estimate.unwrap_or(YEAR);
+    let job = core.store[index].job;
+    let length = core.store[job].spec.estimate.unwrap_or(YEAR);
     let usable = |from: SimTime| match ground {
         Some(ground) => Nodes::of(ground.nodes(from, length).into_iter(), core.fleet.len()),
         None => Nodes(vec![true; core.fleet.len()]),

@@ -20,8 +20,8 @@ pub fn down_to(at: SimTime, unit: SimDuration) -> SimTime {
 
 /// The time limit of a replica.
 pub fn limit_of(core: &Core, index: ReplicaIndex) -> SimDuration {
-    let job = core.replicas[index as usize].job;
-    core.jobs[job.index()].spec.estimate.unwrap_or(YEAR)
+    let job = core.store[index].job;
+    core.store[job].spec.estimate.unwrap_or(YEAR)
 }
 
 /// The earlier of two optional times.

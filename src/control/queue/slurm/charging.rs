@@ -13,8 +13,8 @@ use dryrack_units::SimTime;
 impl Slurm {
     /// What a job uses per second.
     fn charge_of(&self, core: &Core, index: ReplicaIndex) -> Option<Charge> {
-        let replica = &core.replicas[index as usize];
-        let spec = &core.jobs[replica.job.index()].spec;
+        let replica = &core.store[index];
+        let spec = &core.store[replica.job].spec;
         let association = self.fair.as_ref()?.association_of(spec)?;
         let claims = replica.placement.as_ref()?.claims();
         let held = held_by(claims);
@@ -31,7 +31,7 @@ impl Queue {
     /// Follows a job that begins to hold its nodes, or that ends.
     pub(in crate::queue) fn note_usage(&mut self, core: &Core, index: ReplicaIndex, before: Phase) {
         let holds = |phase| matches!(phase, Phase::Scheduled | Phase::Preparing | Phase::Running);
-        let phase = core.replicas[index as usize].phase;
+        let phase = core.store[index].phase;
         if holds(before) == holds(phase) {
             return;
         }

@@ -44,8 +44,8 @@ impl Queue {
 
 impl Slurm {
     fn add_usage(&mut self, core: &Core, index: ReplicaIndex) {
-        let spec = &core.jobs[core.replicas[index as usize].job.index()].spec;
-        let (Some(name), Some(placement)) = (qos_of(spec), &core.replicas[index as usize].placement) else { return };
+        let spec = &core.store.job_of(index).spec;
+        let (Some(name), Some(placement)) = (qos_of(spec), &core.store[index].placement) else { return };
         let held = held_by(placement.claims());
         for party in parties(spec) {
             self.usage.entry((Arc::clone(name), party)).or_default().add(held);

@@ -58,7 +58,7 @@ impl Queue {
     /// Why a replica may not start now, whatever is free. `None` if it may.
     pub(in crate::queue) fn denied(&self, core: &Core, index: ReplicaIndex) -> Option<Reason> {
         let slurm = self.slurm.as_ref()?;
-        let spec = &core.jobs[core.replicas[index as usize].job.index()].spec;
+        let spec = &core.store.job_of(index).spec;
         let partition = &slurm.partitions[slurm.section_of(spec)].options;
         let nodes = requested(spec).nodes;
         let limit = spec.estimate.unwrap_or(SimDuration::MAX);
@@ -91,7 +91,7 @@ impl Queue {
     /// The tier of the partition and the priority of a replica. Both are 0 if the profile has no configuration of Slurm.
     pub(in crate::queue) fn standing(&self, core: &Core, index: ReplicaIndex) -> (u16, u32) {
         let Some(slurm) = &self.slurm else { return (0, 0) };
-        let spec = Arc::clone(&core.jobs[core.replicas[index as usize].job.index()].spec);
+        let spec = Arc::clone(&core.store.job_of(index).spec);
         let section = &slurm.partitions[slurm.section_of(&spec)];
         (section.options.priority_tier, slurm.priority_of(core, index, section))
     }
@@ -104,18 +104,18 @@ impl Queue {
             fair.catch_up(weights, core.now);
         }
         if let Some(weights) = weights(core).filter(|weights| weights.weight_age > 0) {
-            let is_old = core.replicas[index as usize].wanted.saturating_add(weights.max_age);
+            let is_old = core.store[index].wanted.saturating_add(weights.max_age);
             // Slurm counts whole seconds.
             slurm.settled = slurm.settled.max(is_old.saturating_add(SECOND));
         }
-        core.replicas[index as usize].key = self.key_of(core, index);
+        core.store[index].key = self.key_of(core, index);
     }
 
     /// What decides which nodes a replica may use. `None` if the profile has no configuration of Slurm, so that it may
     /// use all.
     pub(in crate::queue) fn ground_of(&self, core: &Core, index: ReplicaIndex) -> Option<Ground<'_>> {
         let slurm = self.slurm.as_ref()?;
-        let spec = &core.jobs[core.replicas[index as usize].job.index()].spec;
+        let spec = &core.store.job_of(index).spec;
         let own = slurm.reservation_of(core, spec);
         Some(Ground { section: &slurm.partitions[slurm.section_of(spec)], booked: &slurm.booked, own })
     }

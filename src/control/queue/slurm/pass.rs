@@ -50,11 +50,11 @@ impl Queue {
         for key in waiting {
             let index = key.replica();
             let slurm = self.slurm.as_ref().expect("checked above");
-            let section = slurm.section_of(&core.jobs[core.replicas[index as usize].job.index()].spec);
+            let section = slurm.section_of(&core.store.job_of(index).spec);
             let all = core.fleet.len() as u32;
             // A job of a partition that is blocked is not looked at again, and keeps its reason.
             if blocked.partitions.contains(&section) {
-                if core.replicas[index as usize].fresh.is_some() {
+                if core.store[index].fresh.is_some() {
                     core.hold(index, (Refusal::Unfit, Histogram::of(Reason::QueueOrder, all)));
                 }
                 continue;
@@ -83,7 +83,7 @@ impl Queue {
             }
         }
         while let Some((_, index)) = self.fresh.pop_front() {
-            core.replicas[index as usize].fresh = None;
+            core.store[index].fresh = None;
         }
         let seen = self.seen_by_pass(core);
         self.slurm.iter_mut().for_each(|slurm| slurm.placed = Some(seen));
@@ -99,7 +99,7 @@ impl Queue {
     ) -> Result<Candidate, Held> {
         let ground = self.ground_of(core, index).expect("there is a configuration of Slurm");
         let (now, limit) = (down_to(core.now, SECOND), limit_of(core, index));
-        let alike = (core.replicas[index as usize].demand, ground.closed_by(now, limit));
+        let alike = (core.store[index].demand, ground.closed_by(now, limit));
         if let Some(held) = blocked.refused.get(&alike) {
             core.examine_if_watched(index, |_| None);
             return Err(held.clone());
@@ -154,7 +154,7 @@ fn decide_on(
 
 /// Whether these nodes would have room for a replica if nothing ran on them.
 fn would_fit_on_empty(core: &Core, index: ReplicaIndex, nodes: &[NodeId]) -> bool {
-    let demand = core.demand_of(index);
+    let demand = core.store.demand_of(index);
     let room_on = |node: &NodeId| {
         let row = core.fleet.node(*node);
         let idle = NodeStatus::idle(row.status.state, &row.shape);
@@ -165,8 +165,8 @@ fn would_fit_on_empty(core: &Core, index: ReplicaIndex, nodes: &[NodeId]) -> boo
 
 /// Where a replica starts now if only these nodes exist.
 fn place_on(core: &Core, index: ReplicaIndex, nodes: &[NodeId]) -> Option<Candidate> {
-    let replica = &core.replicas[index as usize];
-    let demand = &core.demands[replica.demand as usize].demand;
+    let replica = &core.store[index];
+    let demand = core.store.demand(replica.demand);
     let options = &core.profile.scheduler;
     let with_room = nodes.iter().copied().filter_map(|node| {
         let status: &NodeStatus = &core.fleet.node(node).status;

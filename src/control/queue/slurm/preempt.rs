@@ -25,7 +25,7 @@ use dryrack_units::{SimDuration, SimTime};
 
 impl Slurm {
     fn ranked<'s>(&'s self, options: &'s SlurmOptions, core: &Core, index: ReplicaIndex) -> Ranked<'s> {
-        let spec = &core.jobs[core.replicas[index as usize].job.index()].spec;
+        let spec = &core.store.job_of(index).spec;
         let name = spec.slurm.as_ref().and_then(|terms| terms.qos.as_deref());
         let qos = name.and_then(|name| options.qos(name));
         Ranked { partition: &self.partitions[self.section_of(spec)].options, qos }
@@ -34,11 +34,11 @@ impl Slurm {
 
 /// Since when a job has held its nodes, in whole seconds.
 fn began(core: &Core, index: ReplicaIndex) -> SimTime {
-    down_to(core.replicas[index as usize].since, SECOND)
+    down_to(core.store[index].since, SECOND)
 }
 
 fn holds(core: &Core, index: ReplicaIndex) -> bool {
-    matches!(core.replicas[index as usize].phase, Phase::Scheduled | Phase::Preparing | Phase::Running)
+    matches!(core.store[index].phase, Phase::Scheduled | Phase::Preparing | Phase::Running)
 }
 
 fn release(fleet: &mut Fleet, placement: &Placement) {
@@ -72,7 +72,7 @@ impl Queue {
             let running = slurm.ranked(options, core, index);
             let ran = core.now.checked_since(began(core, index)).unwrap_or_default();
             let mode = options.preempts(own, running, ran)?;
-            let nodes = held_by(core.placement_of(index).claims()).nodes;
+            let nodes = held_by(core.store.placement_of(index).claims()).nodes;
             Some((options.worth(running, nodes), index, mode))
         };
         let holders = core.holders();
@@ -86,7 +86,7 @@ impl Queue {
         let open = Nodes::of(open.filter(|node| !contains(blocked, *node)), core.fleet.len());
         let mut fleet = fleet_of(core, &open);
         let is_going = |index: &&ReplicaIndex| !holds(core, **index) || slurm.graced.contains_key(*index);
-        holders.iter().filter(is_going).for_each(|index| release(&mut fleet, core.placement_of(*index)));
+        holders.iter().filter(is_going).for_each(|index| release(&mut fleet, core.store.placement_of(*index)));
         if judge_on(core, head, &fleet).is_some() {
             return None;
         }
@@ -94,11 +94,11 @@ impl Queue {
         let mut rest = candidates.into_iter();
         while judge_on(core, head, &fleet).is_none() {
             let (_, index, mode) = rest.next()?;
-            release(&mut fleet, core.placement_of(index));
+            release(&mut fleet, core.store.placement_of(index));
             chosen.push((index, mode));
         }
         for place in (0..chosen.len()).rev() {
-            let spared = core.placement_of(chosen[place].0);
+            let spared = core.store.placement_of(chosen[place].0);
             fleet.take(spared);
             match judge_on(core, head, &fleet) {
                 Some(_) => drop(chosen.remove(place)),
@@ -109,7 +109,7 @@ impl Queue {
     }
 
     fn preempt_in_slurm(&mut self, core: &mut Core, index: ReplicaIndex, head: ReplicaIndex, mode: PreemptMode) {
-        let [attempt, by] = [index, head].map(|index| core.replicas[index as usize].attempt_id());
+        let [attempt, by] = [index, head].map(|index| core.store[index].attempt_id());
         core.emit(Event::Preempted { attempt, by });
         let options = core.profile.slurm.as_ref().expect("it preempts");
         let slurm = self.slurm.as_mut().expect("it preempts");
@@ -118,7 +118,7 @@ impl Queue {
             return self.stop_preempted(core, index, mode);
         }
         slurm.graced.insert(index, mode);
-        let version = core.replicas[index as usize].version;
+        let version = core.store[index].version;
         core.timers.set(core.now.saturating_add(grace), Timer::GraceOver { replica: index, version });
     }
 

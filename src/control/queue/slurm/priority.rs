@@ -21,8 +21,8 @@ fn qos_factor(core: &Core, spec: &JobSpec) -> f64 {
 impl Slurm {
     pub(super) fn priority_of(&self, core: &Core, index: ReplicaIndex, section: &Section) -> u32 {
         let Some(options) = weights(core) else { return 0 };
-        let replica = &core.replicas[index as usize];
-        let spec = &core.jobs[replica.job.index()].spec;
+        let replica = &core.store[index];
+        let spec = &core.store[replica.job].spec;
         let shares = Shares {
             fairshare: self.fair.as_ref().map_or(0.0, |fair| fair.factor_of(spec)),
             waited: self.calculated.checked_since(replica.wanted).unwrap_or_default(),
@@ -48,10 +48,10 @@ impl Queue {
         let waiting: Vec<ReplicaIndex> = self.queue.iter(core.now).map(|key| key.replica()).collect();
         for index in waiting {
             let key = self.key_of(core, index);
-            let (before, demand) = (core.replicas[index as usize].key, core.replicas[index as usize].demand);
+            let (before, demand) = (core.store[index].key, core.store[index].demand);
             if key != before {
                 self.queue.remove(before, demand);
-                core.replicas[index as usize].key = key;
+                core.store[index].key = key;
                 self.queue.insert_entry(key, demand, self.entry(core, index));
             }
         }

@@ -1,19 +1,17 @@
-//! The records of jobs and replicas.
+//! The record of a job, and that of a replica.
 
-use std::collections::HashMap;
-use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::watch::Watch;
+use super::super::watch::Watch;
 use dryrack_event::{Histogram, Outcome, Phase, Reason, Refusal};
 use dryrack_fleet::Placement;
 use dryrack_ids::{AttemptId, FleetId, JobId, NodeId};
 use dryrack_policy::RetryState;
 use dryrack_scheduler::{Entry, QueueKey};
 use dryrack_units::{SimDuration, SimTime};
-use dryrack_workload::{Demand, JobSpec};
+use dryrack_workload::JobSpec;
 
 /// A replica's index in the store. An index is never used for another replica.
 pub type ReplicaIndex = u32;
@@ -47,24 +45,6 @@ pub struct JobRecord {
     pub has_started: bool,
     /// The final outcome of the job, once it has ended.
     pub over: Option<Outcome>,
-}
-
-/// A demand. Jobs with equal demands share one record.
-pub struct DemandRecord {
-    pub demand: Arc<Demand>,
-    /// The last refusal of this demand.
-    pub held: Option<Held>,
-    /// The fleet's growth when a polled or scanned flow last refused this demand.
-    pub refused_at: Option<u64>,
-}
-
-/// The demands of all jobs, by number.
-#[derive(Default)]
-pub struct Demands {
-    records: Vec<DemandRecord>,
-    numbers: HashMap<Arc<Demand>, u32, foldhash::fast::FixedState>,
-    /// Numbers by memory address. Most jobs share a demand that is already known, and the address finds it fastest.
-    by_address: HashMap<*const Demand, u32, foldhash::fast::FixedState>,
 }
 
 /// The step for which a pending replica waits.
@@ -131,47 +111,6 @@ pub struct Replica {
     pub fresh: Option<u64>,
 }
 
-impl Demands {
-    /// The number of a demand. A demand that is not known yet gets the next number.
-    pub fn number(&mut self, demand: &Arc<Demand>) -> u32 {
-        // The answer for a model depends on the job of the replica, so deployments share no record.
-        if demand.model().is_none() {
-            let known = self.by_address.get(&Arc::as_ptr(demand)).or_else(|| self.numbers.get(demand));
-            if let Some(number) = known {
-                return *number;
-            }
-        }
-        let number = self.records.len() as u32;
-        self.numbers.insert(Arc::clone(demand), number);
-        // The record below keeps the demand in memory, so its address cannot be used for another demand.
-        self.by_address.insert(Arc::as_ptr(demand), number);
-        self.records.push(DemandRecord { demand: Arc::clone(demand), held: None, refused_at: None });
-        number
-    }
-
-    pub fn len(&self) -> usize {
-        self.records.len()
-    }
-
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut DemandRecord> {
-        self.records.iter_mut()
-    }
-}
-
-impl Index<usize> for Demands {
-    type Output = DemandRecord;
-
-    fn index(&self, number: usize) -> &DemandRecord {
-        &self.records[number]
-    }
-}
-
-impl IndexMut<usize> for Demands {
-    fn index_mut(&mut self, number: usize) -> &mut DemandRecord {
-        &mut self.records[number]
-    }
-}
-
 impl JobRecord {
     /// The queue entry of a replica of this job that was requested at `wanted`.
     pub fn entry(&self, job: JobId, replica: ReplicaIndex, wanted: SimTime, ran: SimDuration) -> Entry {
@@ -207,6 +146,32 @@ impl JobRecord {
 }
 
 impl Replica {
+    /// Whether the replica has no place yet.
+    pub fn waits_for_room(&self) -> bool {
+        matches!(self.phase, Phase::Pending | Phase::Analysing)
+    }
+
+    /// Whether the replica holds a place, and has not been told to stop.
+    pub fn may_be_stopped(&self) -> bool {
+        matches!(self.phase, Phase::Scheduled | Phase::Preparing | Phase::Running)
+    }
+
+    /// Whether the replica counts among the replicas of its job. A replica that has another attempt never counts as
+    /// ended, because that attempt becomes pending at once.
+    pub fn counts(&self) -> bool {
+        self.phase != Phase::Ended && !self.dismissed
+    }
+
+    /// Whether the monitor of the replica must be checked at this time.
+    pub fn is_policy_check_due(&self, at: SimTime) -> bool {
+        self.watch.as_ref().is_some_and(|watch| watch.check_at == Some(at))
+    }
+
+    /// Number of GPUs that the replica holds.
+    pub fn gpus_held(&self) -> usize {
+        self.placement.as_ref().map_or(0, |held| held.claims().iter().map(|claim| claim.gpus.len()).sum())
+    }
+
     /// Whether this attempt is the replica's current attempt, and has not ended.
     pub fn is_at(&self, attempt: AttemptId) -> bool {
         self.attempt == attempt.number && self.phase != Phase::Ended

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::records::JobRecord;
 use super::run_limits::RunLimits;
-use super::store::JobRecord;
 use dryrack_event::{Dependence, Outcome, Reason, Refusal};
 use dryrack_ids::{JobId, Records};
 use dryrack_workload::{Condition, JobSpec};

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::store::ReplicaIndex;
+use super::super::store::ReplicaIndex;
 use dryrack_fleet::Placement;
-use dryrack_ids::FleetId;
+use dryrack_ids::{FleetId, NodeId};
 use dryrack_units::{SimDuration, SimTime};
 
 /// Version of the list of waiting replicas: how often the list has changed, and the current time if the order depends
@@ -69,6 +69,11 @@ impl ScaleUp {
 
     pub fn is_backed_off_until(&self, offer: Offer, at: SimTime) -> bool {
         self.backoffs.get(&offer).is_some_and(|(until, _)| *until == at)
+    }
+
+    /// Whether a replica that still waits needs this instance.
+    pub fn is_awaited(&self, node: NodeId, waits: impl Fn(ReplicaIndex) -> bool) -> bool {
+        self.upcoming.iter().any(|(index, placement)| waits(*index) && placement.touches(node))
     }
 
     /// Makes the next search try all waiting replicas again, because fleets or their clouds have changed.
