@@ -87,7 +87,7 @@ fn used(profile: &Profile) -> Result<Value, Failure> {
     const BASE: &str = "first-fit";
     let value_of = |profile: &Profile| serde_json::to_value(profile).expect("a profile has a JSON form");
     let mut value = value_of(profile);
-    if profile.flow.kubernetes().is_none() {
+    if profile.flow.decides_by_scheduler() {
         return Ok(value);
     }
     let base = value_of(&*find(BASE)?);

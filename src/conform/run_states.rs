@@ -157,7 +157,7 @@ impl RecordKind for RunStates {
             FleetPlacement::Cluster => "placement cluster",
         };
         each_version(profiles, ("dstack", [VERSION]), (&record.id, class), |_, profile| {
-            if profile.flow.polled().is_none() {
+            if !profile.flow.places_runs() {
                 let text = format!("recorded: runs; found: the profile {} has none", profile.name);
                 return Ok(vec![Difference { kind: "no runs", text }]);
             }

@@ -135,6 +135,51 @@ impl FlowOptions {
         }
     }
 
+    /// Whether the flow places pods, as kube-scheduler does.
+    pub fn places_pods(&self) -> bool {
+        self.kubernetes().is_some()
+    }
+
+    /// Whether a task of a gang that needs a node of its own is a node of a run, with a placement of its own.
+    pub fn places_runs(&self) -> bool {
+        self.polled().is_some()
+    }
+
+    /// Whether the flow can place some nodes of a gang before the others.
+    pub fn places_parts_of_gangs(&self) -> bool {
+        self.polled().is_some_and(|runs| runs.gang != GangRule::Whole)
+    }
+
+    /// Whether the flow passes over one queue, so that it uses the profile's options of backfill and preemption.
+    pub fn passes_over_queue(&self) -> bool {
+        self.is_queue()
+    }
+
+    /// Whether each replica has a row. A historic profile can write a decision about one row into another.
+    pub fn has_rows(&self) -> bool {
+        self.scanned().is_some()
+    }
+
+    /// Whether an input can start a scan that finds nothing new.
+    pub fn scans_without_news(&self) -> bool {
+        self.scanned().is_some()
+    }
+
+    /// Whether a failed replica starts again on its node, without a new decision.
+    pub fn restarts_in_place(&self) -> bool {
+        self.scanned().is_some_and(|scan| scan.restarts_in_place.is_some())
+    }
+
+    /// Whether the flow can retry or scan forever, and keeps its records of ended jobs.
+    pub fn may_go_on_forever(&self) -> bool {
+        !self.is_queue()
+    }
+
+    /// Whether `scheduler.offers.new_instances` says when the flow requests instances. If not, the core requests them.
+    pub fn requests_instances(&self) -> bool {
+        self.polled().is_some()
+    }
+
     /// Whether a node's state keeps a job away only if the job does not tolerate it, as a taint does.
     pub fn treats_states_as_taints(&self) -> bool {
         self.kubernetes().is_some()
@@ -296,7 +341,7 @@ impl Profile {
             faults.extend((!self.commit.recheck).then_some(ProfileError::NoRecheck));
         }
         let makes = self.scheduler.offers.new_instances != NewInstances::Never;
-        faults.extend((makes && self.flow.polled().is_none()).then_some(ProfileError::InstancesWithoutRuns));
+        faults.extend((makes && !self.flow.requests_instances()).then_some(ProfileError::InstancesWithoutRuns));
         let keys = self.scheduler.order.iter().filter(|key| **key != OrderKey::Priority).count();
         faults.extend((keys > MOST_KEYS).then_some(ProfileError::LongOrder(keys)));
         faults.extend(self.faulty_preemption());
@@ -306,14 +351,25 @@ impl Profile {
         let can_leave = self.flow.is_queue() || (self.flow.kubernetes().is_some() && self.program.is_some());
         faults.extend(is_outside(self.passes.analyse).then_some(ProfileError::Outside("passes.analyse")));
         faults.extend((is_outside(self.passes.place) && !can_leave).then_some(ProfileError::Outside("passes.place")));
-        let places_parts = self.flow.polled().is_some_and(|runs| runs.gang != GangRule::Whole);
-        faults.extend((!self.policies.quotas.is_empty() && places_parts).then_some(ProfileError::QuotasOfParts));
-        let preempts = self.flow.is_queue() && self.scheduler.preempt != Preempt::Nobody;
-        faults.extend((!self.policies.quotas.is_empty() && preempts).then_some(ProfileError::QuotasAndPreemption));
+        faults.extend(self.refuses_quotas().filter(|_| !self.policies.quotas.is_empty()));
         faults.extend(self.faulty_numbers());
         faults.extend(self.faulty_slurm());
         faults.extend(self.flow.faults(self.historic));
         faults
+    }
+
+    /// Why the profile cannot have quotas of projects. `None` if it can.
+    pub fn refuses_quotas(&self) -> Option<ProfileError> {
+        if self.flow.places_parts_of_gangs() {
+            return Some(ProfileError::QuotasOfParts);
+        }
+        let preempts = self.flow.passes_over_queue() && self.scheduler.preempt != Preempt::Nobody;
+        preempts.then_some(ProfileError::QuotasAndPreemption)
+    }
+
+    /// Whether jobs can wait for Kueue. Jobs of Slurm cannot.
+    pub fn waits_for_admission(&self) -> bool {
+        (self.flow.passes_over_queue() || self.flow.places_pods()) && self.slurm.is_none()
     }
 
     /// Errors in the configuration of a Slurm cluster, which only a profile that schedules like Slurm understands.
@@ -366,7 +422,7 @@ impl Profile {
         };
         let mut faults = Vec::new();
         faults.extend((!agrees).then_some(ProfileError::PreemptOrder(name, first)));
-        let has_queue = self.flow.is_queue();
+        let has_queue = self.flow.passes_over_queue();
         if !has_queue || matches!(self.passes.place.trigger, Trigger::EachAfter(_)) {
             faults.push(ProfileError::PreemptWithout("needs passes over one queue"));
         }
@@ -378,7 +434,7 @@ impl Profile {
 
     fn faulty_backfill_pass(&self) -> Option<ProfileError> {
         let pass = self.passes.backfill?;
-        let has_queue = self.flow.is_queue();
+        let has_queue = self.flow.passes_over_queue();
         if !has_queue || matches!(self.passes.place.trigger, Trigger::EachAfter(_)) {
             return Some(ProfileError::BackfillPass("needs passes over one queue"));
         }

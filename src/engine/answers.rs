@@ -178,7 +178,7 @@ impl Questions<'_> {
     fn is_alike(&self, decided: &Watched, job: JobId) -> bool {
         // In a historic scanning profile, a new row can get the id of a deleted row. Such a profile can write a
         // decision about one row into another row that now has the same id.
-        let rows_change_hands = self.profile().historic && self.profile().flow.scanned().is_some();
+        let rows_change_hands = self.profile().historic && self.profile().flow.has_rows();
         rows_change_hands || decided.attempt.job == job || *decided.sight.demand == **self.demand(job)
     }
 
@@ -204,7 +204,7 @@ impl Questions<'_> {
         before: impl FnOnce() -> Option<&'r Placement>,
     ) {
         self.placed += 1;
-        let restarts = self.profile().flow.scanned().is_some_and(|scan| scan.restarts_in_place.is_some());
+        let restarts = self.profile().flow.restarts_in_place();
         // A replica that restarts in place keeps its placement without a new decision.
         if restarts && attempt.number > 1 && score == Score::ZERO && before() == Some(placement) {
             return;
@@ -218,7 +218,7 @@ impl Questions<'_> {
         };
         let skipped = self.fallbacks.iter().filter(|refused| **refused == attempt).count();
         let Some(taken) = candidates.get(skipped) else { panic!("{attempt} took no candidate that is explained") };
-        let of_run = self.profile().flow.polled().is_some() && sight.demand.nodes_apart() > 1;
+        let of_run = self.profile().flow.places_runs() && sight.demand.nodes_apart() > 1;
         let is_it = match of_run && sight.seats == Seats::All {
             true => placement.claims().iter().all(|claim| taken.placement.claims().contains(claim)),
             false => taken.placement == *placement,

@@ -83,7 +83,7 @@ impl Audit {
     pub fn new(profile: &Profile) -> Audit {
         Audit {
             historic: profile.historic,
-            has_runs: profile.flow.polled().is_some(),
+            has_runs: profile.flow.places_runs(),
             treats_states_as_taints: profile.flow.treats_states_as_taints(),
             utilization: Some(profile.policies.utilization),
             shares_hosts: profile.scheduler.offers.multinode_takes == MultinodeTakes::Blocks,

@@ -82,7 +82,7 @@ pub fn run_world(rehearsal: &Rehearsal, progress: &Progress) -> WorldResult {
         // A scanning scheduler with nothing new to find keeps scanning while queries come. So only the run with queries
         // may have further records.
         let difference =
-            difference.filter(|(_, unasked)| unasked.is_some() || rehearsal.profile.flow.scanned().is_none());
+            difference.filter(|(_, unasked)| unasked.is_some() || !rehearsal.profile.flow.scans_without_news());
         assert!(difference.is_none(), "a question changed what happens: {difference:?}");
     }
     let count = records.len() as u64;
@@ -157,7 +157,7 @@ pub fn draw_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
         evaluations.push((at, JobId::new(asks.index(arrivals.len()))));
     }
     evaluations.sort_unstable();
-    let goes_on = !profile.flow.is_queue();
+    let goes_on = profile.flow.may_go_on_forever();
     let mut rehearsal = Rehearsal {
         title: format!("random world {seed}"),
         source: String::new(),

@@ -21,14 +21,13 @@ pub(super) fn add_clouds(seed: u64, rehearsal: &mut Rehearsal) {
     rehearsal.clouds.offers = vec![Vec::new(); rehearsal.fleets.len()];
     let rules = [NewInstances::Never, NewInstances::Whole, NewInstances::AsFleet, NewInstances::AsFleet];
     let mut rule = *draws.pick(&rules);
-    match rehearsal.profile.flow.polled() {
-        Some(_) => {
+    match rehearsal.profile.flow.requests_instances() {
+        true => {
             let mut profile = Profile::clone(&rehearsal.profile);
             profile.scheduler.offers.new_instances = rule;
             rehearsal.profile = Arc::new(profile);
         }
-        // Only polled flows have an option for new instances.
-        None => rule = NewInstances::AsFleet,
+        false => rule = NewInstances::AsFleet,
     }
     let last = rehearsal.arrivals.iter().map(|arrival| arrival.at).max().unwrap_or(SimTime::ZERO);
     for index in 0..rehearsal.fleets.len() {

@@ -30,9 +30,8 @@ pub fn draw_pod_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
     let has_kueue = draws.chance(500);
     let only_queue = has_kueue && draws.chance(300);
     let is_drawn = |profile: &&Arc<Profile>| match only_queue {
-        // Jobs of Slurm do not wait for Kueue.
-        true => profile.flow.is_queue() && profile.slurm.is_none(),
-        false => profile.flow.kubernetes().is_some(),
+        true => profile.waits_for_admission() && !profile.flow.places_pods(),
+        false => profile.flow.places_pods(),
     };
     let pool: Vec<Arc<Profile>> = profiles.iter().filter(is_drawn).cloned().collect();
     let mut world = draw_world(seed, &pool);
@@ -225,7 +224,7 @@ fn add_kueue(draws: &mut Stream, world: &mut Rehearsal) {
         let name = *draws.pick(&QUEUES);
         world.kueue.push((SimTime::from_secs(at), as_text(vec![cluster_queue(draws, name)])));
     }
-    let (mut numbers, per_pod) = (0, world.profile.flow.kubernetes().is_some());
+    let (mut numbers, per_pod) = (0, world.profile.flow.places_pods());
     let mut queued = Vec::new();
     for (index, arrival) in world.arrivals.iter_mut().enumerate() {
         let mut spec = JobSpec::clone(&arrival.spec);

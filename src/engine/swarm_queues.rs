@@ -22,7 +22,7 @@ const PREEMPTIONS: [Preempt; 4] =
 /// Draws a queue and the job properties that queues use. Uses its own random stream, so other draws do not change.
 pub(super) fn add_queues(seed: u64, world: &mut Rehearsal) {
     let mut draws = Stream::new(seed, "swarm queues", 0);
-    let has_queue = world.profile.flow.is_queue();
+    let has_queue = world.profile.flow.passes_over_queue();
     if has_queue && draws.chance(500) {
         world.profile = draw_queue(&mut draws, &world.profile);
     }

@@ -4,19 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::rehearsal::Rehearsal;
-use dryrack_control::{GangRule, Profile};
+use dryrack_control::Profile;
 use dryrack_policy::Quota;
 use dryrack_rng::Stream;
-use dryrack_scheduler::Preempt;
 use dryrack_units::{Money, RequestRate, SimDuration};
 use dryrack_workload::{Arrival, IdleLimit, JobBehavior, JobSpec, Requests, Scaling};
 
 /// Adds services and projects. Uses its own random stream, so other draws do not change.
 pub(super) fn add_services(seed: u64, world: &mut Rehearsal) {
-    let places_parts = world.profile.flow.polled().is_some_and(|runs| runs.gang != GangRule::Whole);
     let mut draws = Stream::new(seed, "swarm services", 0);
-    let preempts = world.profile.flow.is_queue() && world.profile.scheduler.preempt != Preempt::Nobody;
-    let has_quotas = !places_parts && !preempts && draws.chance(500);
+    let has_quotas = world.profile.refuses_quotas().is_none() && draws.chance(500);
     let projects = ["a", "b"];
     if has_quotas {
         let mut profile = Profile::clone(&world.profile);

@@ -73,11 +73,11 @@ pub(super) fn places(
     if !fields.has("offers") {
         return;
     }
-    if profile.flow.polled().is_some() && profile.scheduler.offers.new_instances == NewInstances::Never {
+    if profile.flow.requests_instances() && profile.scheduler.offers.new_instances == NewInstances::Never {
         let message = format!("the profile `{}` creates no instances", profile.name);
         report.error_with_help(fields.key_span("offers"), message, "write `profile: dstack`, or list `hosts`");
     }
-    if profile.flow.is_queue() && profile.scheduler.unfit == Unfit::End {
+    if profile.flow.passes_over_queue() && profile.scheduler.unfit == Unfit::End {
         let message = format!(
             "the profile `{}` never creates an instance: it refuses a job that does not fit at once",
             profile.name

@@ -70,7 +70,7 @@ const MAX_NODES_OF_RUN: u32 = 10_000;
 /// Refuses runs with more nodes than can be processed in reasonable time.
 fn refuse_vast(arrivals: &[Arrival], spans: &[Span], profile: &Profile, report: &mut Report) {
     let mut told = None;
-    for (arrival, span) in arrivals.iter().zip(spans).filter(|_| profile.flow.polled().is_some()) {
+    for (arrival, span) in arrivals.iter().zip(spans).filter(|_| profile.flow.places_runs()) {
         let nodes = arrival.spec.demand.nodes_apart();
         if nodes > MAX_NODES_OF_RUN && told != Some(*span) {
             told = Some(*span);

@@ -270,7 +270,7 @@ fn mentions(tree: &Tree, word: &str) -> bool {
 /// Warns if the file uses dstack's files and the profile does not follow dstack's rules of runs, which most fields of
 /// these files need.
 fn warn_without_runs(dstack: Option<Span>, profile: &Profile, report: &mut Report) {
-    if let Some(span) = dstack.filter(|_| profile.flow.polled().is_none()) {
+    if let Some(span) = dstack.filter(|_| !profile.flow.places_runs()) {
         let message =
             format!("the profile `{}` does not start, fail and retry the nodes of a run together", profile.name);
         report.warning(span, message, "write `profile: dstack`, or the profile of a release such as `dstack-0.22.5`");
@@ -403,7 +403,7 @@ fn traced(
 ) -> Option<trace_source::Traced> {
     let needs_target = profile.scheduler.needs_target() && profile.scheduler.target.is_empty();
     let (roots, streamed) = (&options.roots, options.streamed);
-    let as_pods = profile.flow.kubernetes().is_some();
+    let as_pods = profile.flow.places_pods();
     let setting = trace_source::ReadContext { roots, folder, seed, needs_target, as_pods, streamed, load };
     trace_source::read(file, &setting, world, report)
 }
@@ -539,7 +539,7 @@ fn decided(
     let program = Program { when_unsafe: if setup.allows_unsafe { Unsafe::Allowed } else { Unsafe::Refused } };
     match setup.command {
         Command::Lines(_) => Arc::new(profile.decided_by(program)),
-        Command::KubeScheduler { .. } if profile.flow.kubernetes().is_some() => {
+        Command::KubeScheduler { .. } if profile.flow.places_pods() => {
             Arc::new(profile.decided_by_kube_scheduler(program))
         }
         Command::KubeScheduler { .. } => {

@@ -80,7 +80,7 @@ pub(super) fn together(fields: &Fields<'_>, replicas: u32, profile: &Profile, re
     if waits && !fields.has("tasks") {
         report.error_with_help(fields.key_span("rendezvous"), "a single task waits for no other", "add `tasks: 8`");
     }
-    (waits && profile.flow.kubernetes().is_some()).then_some(replicas)
+    (waits && profile.flow.places_pods()).then_some(replicas)
 }
 
 /// The template of the pods of the job with this name.

@@ -36,7 +36,7 @@ impl Streamed {
         let mut refuse = |span, what: &str| {
             report.error_with_help(span, format!("a streamed run {what}"), "leave it out, or leave `--stream` out");
         };
-        if !profile.flow.is_queue() {
+        if profile.flow.may_go_on_forever() {
             refuse(file.key_span("profile"), "cannot use a profile that keeps rows of ended jobs");
         }
         if profile.scheduler.needs_target() && profile.scheduler.target.is_empty() {

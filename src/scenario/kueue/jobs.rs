@@ -16,7 +16,7 @@ const TOPOLOGY: [&str; 3] = ["required", "preferred", "unconstrained"];
 
 /// Takes the least number of tasks from a gang that Kueue may shrink, if its tasks become pods of their own.
 pub(in super::super) fn least_of_pods(demand: &mut Demand, world: &World, profile: &Profile) -> Option<u32> {
-    if profile.flow.kubernetes().is_none() || world.local_queues.is_none() {
+    if !profile.flow.places_pods() || world.local_queues.is_none() {
         return None;
     }
     let [TaskSet { tasks, min_tasks, task, .. }] = demand.sets() else { return None };

@@ -17,7 +17,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use dryrack_control::{FlowOptions, Profile};
+use dryrack_control::Profile;
 use dryrack_event::Reason;
 use dryrack_fleet::NodeShape;
 use dryrack_manifest::{Cluster, Manifests, Unused};
@@ -82,7 +82,7 @@ pub(super) fn read(
     for (node, span) in &cluster.nodes {
         nodes::declare(node, *span, world, report);
     }
-    if profile.flow.kubernetes().is_some() {
+    if profile.flow.places_pods() {
         devices::declare(&cluster.slices, key, world, report);
     }
     let (drafts, claims) = pods::drafts(&cluster, report);
@@ -106,7 +106,7 @@ pub(super) fn read(
         resource_claims: cluster.claims.clone(),
     };
     objects.resource_claims.extend(claims);
-    if profile.flow.kubernetes().is_none() && !stated.is_empty() {
+    if !profile.flow.places_pods() && !stated.is_empty() {
         let message = format!(
             "under the profile `{}`, pods get nodes by their requests and node selectors alone, without taints and \
              affinity",
@@ -152,8 +152,7 @@ fn tell_other_schedulers(drafts: &[Draft], profile: &Profile, report: &mut Repor
 
 /// Refuses what cannot let jobs wait for Kueue.
 fn refuse_unmanaged(file: &Fields<'_>, (profile, options): (&Profile, &Options), key: Span, report: &mut Report) {
-    let is_of_queue = matches!(profile.flow, FlowOptions::Queue | FlowOptions::Kubernetes(_));
-    if !is_of_queue || profile.slurm.is_some() {
+    if !profile.waits_for_admission() {
         let message = format!("under the profile `{}`, jobs cannot wait for Kueue", profile.name);
         report.error_with_help(
             key,
@@ -181,7 +180,7 @@ fn name_hosts(cluster: &Cluster, profile: &Profile, world: &mut World) {
         .topologies
         .iter()
         .any(|topology| topology.spec.levels.iter().any(|level| &*level.node_label == HOSTNAME));
-    if !has_hosts || profile.flow.kubernetes().is_some() {
+    if !has_hosts || profile.flow.places_pods() {
         return;
     }
     for index in 0..world.nodes.len() {
