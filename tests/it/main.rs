@@ -26,6 +26,7 @@ mod deployments;
 mod determinism;
 mod diagnostics;
 mod explained;
+mod extending;
 mod first;
 mod fit;
 mod futures;
@@ -130,6 +131,7 @@ fn main() {
         deployments::trials,
         diagnostics::trials,
         explained::trials,
+        extending::trials,
         first::trials,
         fit::trials,
         futures::trials,
