@@ -56,7 +56,7 @@
 //! | 1 | `catalog`, `expression`, `ids`, `released`, `rng`, `yaml` |
 //! | 2 | `fleet`, `kubernetes`, `workload` |
 //! | 3 | `event`, `kueue`, `policy`, `trace` |
-//! | 4 | `lifecycle`, `manifest`, `scheduler` |
+//! | 4 | `codec`, `lifecycle`, `manifest`, `scheduler` |
 //! | 5 | `control` |
 //! | 6 | `apiserver`, `engine`, `live`, `outside`, `profile` |
 //! | 7 | `metrics` |
@@ -106,10 +106,11 @@ pub mod units {
 /// Event logs: their records, and how to read them. A [`Sink`](log::Sink) receives the records of a run as they are
 /// written.
 pub mod log {
+    pub use dryrack_codec::CodecError;
     pub use dryrack_event::{
-        CodecError, Command, Digest, Digester, Event, External, FORMAT_VERSION, FleetFact, Histogram, Input, Lifecycle,
-        LogHeader, Outcome, Outside, OutsideFault, Phase, Reason, Record, RecordBody, Refusal, Sink, StandIn,
-        UsageFact, UserRequest,
+        Command, Digest, Digester, Event, External, FORMAT_VERSION, FleetFact, Histogram, Input, Lifecycle, LogHeader,
+        Outcome, Outside, OutsideFault, Phase, Reason, Record, RecordBody, Refusal, Sink, StandIn, UsageFact,
+        UserRequest,
     };
     pub use dryrack_ids::{AttemptId, FleetId, GpuId, JobId, Names, NodeId};
     pub use dryrack_report::{Footer, LogError, LogLine, LogReader, LogWriter, read_log};

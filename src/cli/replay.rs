@@ -10,9 +10,10 @@ use super::exit::{Exit, ExitResult, Failure};
 use super::guard::guarded;
 use super::logs::open;
 use super::output::{Format, print, print_json};
+use dryrack_codec::encode_line;
 use dryrack_control::Profile;
 use dryrack_engine::{Difference, Replay};
-use dryrack_event::{Event, LogHeader, Record, RecordBody, encode_line};
+use dryrack_event::{Event, LogHeader, Record, RecordBody};
 use dryrack_ids::Names;
 use dryrack_report::{LogError, LogLine};
 

@@ -1,12 +1,10 @@
 //! Floor 3. Messages: inputs, commands, events, their reasons, and the log record.
 //!
-//! Owns the closed enums that the control plane and the world exchange. Owns both forms of the log: JSON lines with
-//! names for people and tools, and the compact form from which the digest is computed. Must never have a variant that
-//! nothing emits.
+//! Owns the closed enums that the control plane and the world exchange. Owns the compact form of the log, from
+//! which the digest is computed. Must never have a variant that nothing emits.
 
 #![warn(clippy::unwrap_used)]
 
-mod codec;
 mod compact;
 mod decider;
 mod dependence;
@@ -24,7 +22,6 @@ mod served;
 mod timings;
 mod wire;
 
-pub use codec::{CodecError, decode_line, encode_event, encode_input, encode_line};
 pub use decider::{Answer, Decider};
 pub use dependence::Dependence;
 pub use input::{Declaration, External, FleetFact, Input, InputClass, Lifecycle, UsageFact, UserRequest};

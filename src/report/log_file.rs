@@ -8,10 +8,8 @@ use std::io::{self, BufRead, Write};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use dryrack_event::{
-    CodecError, Digester, Event, FORMAT_VERSION, Input, LogHeader, Record, Sink, decode_line, encode_event,
-    encode_input,
-};
+use dryrack_codec::{CodecError, decode_line, encode_event, encode_input};
+use dryrack_event::{Digester, Event, FORMAT_VERSION, Input, LogHeader, Record, Sink};
 use dryrack_ids::Names;
 use dryrack_units::SimTime;
 

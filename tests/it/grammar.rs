@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use dryrack_codec::{decode_line, encode_line};
 use dryrack_engine::{Audit, Progress, Records, RunOptions, replay, run};
-use dryrack_event::{Event, Record, RecordBody, Sink, decode_line, encode_line};
+use dryrack_event::{Event, Record, RecordBody, Sink};
 use dryrack_expect::{EventName, Horizon, Judge, Verdict};
 use dryrack_ids::Names;
 use dryrack_metrics::{METRICS, RunAccount, RunMetrics, Series};

@@ -8,8 +8,9 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
+use dryrack_codec::{decode_line, encode_line};
 use dryrack_engine::{Checks, Records, RunOptions, run};
-use dryrack_event::{RecordBody, Sink, decode_line, encode_line};
+use dryrack_event::{RecordBody, Sink};
 use dryrack_metrics::{Function, Metrics, OverRequests, RequestSeries, RunAccount, ServiceAccount};
 use dryrack_rng::Stream;
 use dryrack_scenario::{Options, load_text};
