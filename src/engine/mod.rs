@@ -31,6 +31,7 @@ mod sampler;
 mod selection;
 mod serving;
 mod serving_replica;
+mod shared_gpus;
 mod simulating;
 mod swarm;
 mod swarm_clouds;

@@ -59,12 +59,14 @@ impl Sampler {
         Some(at.max(now))
     }
 
-    /// Takes a sample. Returns the inputs that will arrive, each with its delay. A lost sample gives no input.
+    /// Takes a sample. Returns the inputs that will arrive, each with its delay. A lost sample gives no input. `added`
+    /// is what other attempts use of GPUs, by their positions in the placement. A recording already includes it.
     pub fn take(
         &mut self,
         now: SimTime,
         attempt: AttemptId,
         placement: &Placement,
+        added: &[(usize, Reading)],
         is_heard: impl Fn(NodeId) -> bool,
     ) -> SmallVec<[(SimDuration, Input); 2]> {
         let since = now.since(self.started);
@@ -72,7 +74,9 @@ impl Sampler {
         let gpus = placement.claims().iter().flat_map(|claim| claim.gpus.iter().map(|_| claim.node));
         let mut hears_any = false;
         for (gpu, node) in gpus.enumerate() {
-            let reading = self.usage.read(gpu, since, &mut self.noise);
+            let own = self.usage.read(gpu, since, &mut self.noise);
+            let others = added.iter().find(|(position, _)| *position == gpu && !self.usage.is_recorded(gpu));
+            let reading = others.map_or(own, |(_, others)| own.with_others(*others));
             let reading = match (self.sampling.draw_probe(&mut self.probes), is_heard(node)) {
                 (_, false) | (ProbeFate::NotAvailable, _) => Reading::default(),
                 // The conversion to a unit refuses NaN, as it does for a real probe.

@@ -2,6 +2,7 @@
 
 mod branching;
 mod fates;
+mod sampling;
 mod serving;
 mod together;
 
@@ -18,6 +19,7 @@ use super::queue::EventQueue;
 use super::rehearsal::{Fault, InitialNode, NodeTurn, Rehearsal};
 use super::sampler::Sampler;
 use super::serving::Services;
+use super::shared_gpus::SharedGpus;
 use super::traffic::{self, Traffic};
 use dryrack_event::{Command, FleetFact, Input, Lifecycle, UserRequest};
 use dryrack_fleet::{GpuState, NodeState, Placement};
@@ -125,6 +127,7 @@ pub struct World<'a> {
     /// Samples in transit. A free slot is `None`.
     samples: Vec<Option<Input>>,
     free_samples: Vec<u32>,
+    shared_gpus: SharedGpus,
     traffic: Traffic,
     services: Services,
     /// Nodes that are leaving for good but still run something.
@@ -184,6 +187,7 @@ impl<'a> World<'a> {
             heartbeat: rehearsal.profile.heartbeat.every,
             samples: Vec::new(),
             free_samples: Vec::new(),
+            shared_gpus: SharedGpus::default(),
             traffic: Traffic::default(),
             services: Services::default(),
             leaving: BTreeSet::new(),
@@ -470,6 +474,9 @@ impl<'a> World<'a> {
         if fact == Lifecycle::Started {
             known.started = Some(now);
             self.services.started(attempt);
+            if let Some(placement) = &known.placement {
+                self.shared_gpus.started(attempt, placement);
+            }
             let sampled_every = known.sampled_every;
             let (behavior, pace) = known.course();
             if let Some(tasks) = behavior.together {
@@ -488,54 +495,15 @@ impl<'a> World<'a> {
         self.tell(now, attempt, fact, inputs);
     }
 
-    /// Starts sampling an attempt. Does nothing if the attempt is over or has no usage model.
-    fn sample_from_now_on(&mut self, now: SimTime, attempt: AttemptId, interval: SimDuration) {
-        let Some(known) = self.attempts.get_mut(&attempt).filter(|known| known.alive) else { return };
-        known.sampled_every = Some(interval);
-        let (Some(usage), Some(started)) = (&known.behavior.usage, known.started) else { return };
-        let spec = Arc::clone(&known.spec);
-        let who = (self.rehearsal.seed, &*spec.name, attempt);
-        let mut sampler = Sampler::new(who, usage, &known.behavior.sampling, interval, started);
-        // Skip the samples that were due before the request.
-        let missed = now.since(started).as_nanos() / interval.as_nanos();
-        let mut next = None;
-        for _ in 0..=missed {
-            next = sampler.next(now);
-        }
-        known.sampler = Some(Box::new(sampler));
-        let epoch = known.epoch;
-        if let Some(at) = next {
-            self.queue.push(at, Due::Sample { attempt, epoch });
-        }
-    }
-
-    fn sample(&mut self, now: SimTime, attempt: AttemptId, epoch: u32, inputs: &mut Vec<Input>) {
-        let known = self.attempts.get_mut(&attempt).filter(|known| known.epoch == epoch && known.alive);
-        let Some(WorldAttempt { sampler: Some(sampler), placement: Some(placement), .. }) = known else { return };
-        let heard = sampler.take(now, attempt, placement, |node| !self.nodes[node.index()].is_out_of_reach());
-        if let Some(at) = sampler.next(now) {
-            self.queue.push(at, Due::Sample { attempt, epoch });
-        }
-        for (later, sample) in heard {
-            if later.is_zero() {
-                inputs.push(sample);
-                continue;
-            }
-            let place = self.free_samples.pop().unwrap_or(self.samples.len() as u32);
-            match self.samples.get_mut(place as usize) {
-                Some(free) => *free = Some(sample),
-                None => self.samples.push(Some(sample)),
-            }
-            self.queue.push_after(now, later, Due::SampleHeard(place));
-        }
-    }
-
     /// Reports a fact of an attempt. If a node of the attempt cannot be heard, it sends the report later.
     fn tell(&mut self, now: SimTime, attempt: AttemptId, fact: Lifecycle, inputs: &mut Vec<Input>) {
         let known = self.attempts.get_mut(&attempt).expect("only a known run has facts");
         let is_over = fact.is_end();
         known.alive &= !is_over;
         self.services.is_touched |= is_over;
+        if let Some(placement) = known.placement.as_ref().filter(|_| is_over) {
+            self.shared_gpus.ended(attempt, placement);
+        }
         let claims = known.placement.as_ref().map_or(&[][..], |placement| placement.claims());
         let speaker = if let Lifecycle::StoppedOn { node } = fact { Some(node) } else { None };
         let speaks = |node| speaker.is_none_or(|speaker| speaker == node);

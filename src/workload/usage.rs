@@ -106,6 +106,15 @@ pub struct Reading {
     pub memory: Option<Bytes>,
 }
 
+impl Reading {
+    /// This reading of a GPU that others use as well. An unknown value stays unknown.
+    pub fn with_others(self, others: Reading) -> Reading {
+        let level = |own: Permille| Permille::new((own.get() + others.utilization.unwrap_or_default().get()).min(1000));
+        let memory = |own: Bytes| Bytes::new(own.get().saturating_add(others.memory.unwrap_or_default().get()));
+        Reading { utilization: self.utilization.map(level), memory: self.memory.map(memory) }
+    }
+}
+
 /// Converts a percentage of a GPU from a probe or a recording. Rounds to a thousandth of the GPU. Returns a named error
 /// for NaN, infinity and numbers outside 0 to 100.
 pub fn utilization_of_percent(percent: f64) -> Result<Permille, UnitError> {
@@ -136,25 +145,40 @@ impl Usage {
         Usage { gpus }
     }
 
+    /// Whether the usage of the n-th GPU is a recording, which is the reading of a whole GPU.
+    pub fn is_recorded(&self, gpu: usize) -> bool {
+        matches!(self.of(gpu).shape, Shape::Recorded { .. })
+    }
+
+    /// The usage of the n-th GPU of a run, `since` after the start of the run, without noise.
+    pub fn level(&self, gpu: usize, since: SimDuration) -> Reading {
+        let usage = self.of(gpu);
+        let Reading { utilization, memory } = usage.shape.at(since);
+        Reading { utilization, memory: memory.or(usage.memory) }
+    }
+
+    fn of(&self, gpu: usize) -> &GpuUsage {
+        &self.gpus[gpu.min(self.gpus.len() - 1)]
+    }
+
     /// The reading of the n-th GPU of a run, `since` after the start of the run. Each call takes exactly one random
     /// draw.
     pub fn read(&self, gpu: usize, since: SimDuration, noise: &mut Stream) -> Reading {
-        let usage = &self.gpus[gpu.min(self.gpus.len() - 1)];
-        let Reading { utilization, memory } = usage.shape.at(since);
-        let spread = u64::from(usage.noise.get());
+        let Reading { utilization, memory } = self.level(gpu, since);
+        let spread = u64::from(self.of(gpu).noise.get());
         let off = noise.between(0, 2 * spread);
         let noisy = |level: Permille| {
             let level = (u64::from(level.get()) + off).saturating_sub(spread);
             Permille::new(level.min(1000) as u32)
         };
-        Reading { utilization: utilization.map(noisy), memory: memory.or(usage.memory) }
+        Reading { utilization: utilization.map(noisy), memory }
     }
 
     /// The usage of the n-th GPU of a run between two times, counted from the start of the run. Ignores noise, because
     /// noise is an error of the observer.
     pub fn between(&self, gpu: usize, from: SimDuration, to: SimDuration, is_idle: impl Fn(Permille) -> bool) -> Spent {
         let mut spent = Spent::default();
-        self.gpus[gpu.min(self.gpus.len() - 1)].shape.pieces(from, to, &mut |length, level| match level {
+        self.of(gpu).shape.pieces(from, to, &mut |length, level| match level {
             None => spent.unknown += length,
             Some(level) => {
                 spent.used += length * u128::from(level.get());
