@@ -130,6 +130,7 @@ fn the_schema_has_every_key_that_the_reader_knows_and_no_other() {
         "scenarios/hardware",
         "scenarios/kubernetes",
         "scenarios/live",
+        "scenarios/live-gpu",
         "scenarios/operations",
         "scenarios/serving",
         "tests/it/broken",

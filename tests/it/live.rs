@@ -22,6 +22,7 @@ trials! {
         a_header_that_was_written_afterwards_is_found_out_as_far_as_a_log_can_show,
         a_log_is_judged_under_the_profile_that_it_holds,
         delays_that_are_fitted_on_a_recording_explain_it,
+        recordings_of_real_gpus_are_replayed_and_were_predicted,
     ]
     RealTime: [
         live_for_real_every_committed_scenario_runs_and_its_log_replays,
@@ -443,4 +444,37 @@ fn live_for_real_every_committed_scenario_runs_and_its_log_replays() {
     };
     // Run one at a time: the scenarios are pinned to the same cores and would compete for them.
     files.iter().for_each(run);
+}
+
+/// Logs of `.ci/gpu`, from machines with a real GPU. The prediction in the header of a log was made before its run.
+pub fn recordings_of_real_gpus_are_replayed_and_were_predicted() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/live-gpu");
+    let mut logs = Vec::new();
+    for machine in ["h100", "h200"] {
+        for entry in fs::read_dir(Path::new(folder).join(machine)).expect("recordings") {
+            let path = entry.expect("readable").path();
+            logs.extend(path.extension().is_some_and(|extension| extension == "jsonl").then_some(path));
+        }
+    }
+    logs.sort();
+    assert_eq!(logs.len(), 15, "five scenarios, once on the H100 and twice on the H200");
+    let logs: Vec<String> = logs.iter().map(|log| log.display().to_string()).collect();
+    let dir = TempDir::new().expect("a folder of our own");
+    let args: Vec<&str> = ["validate", "--tolerance", "1200ms", "--format", "json"]
+        .into_iter()
+        .chain(logs.iter().map(String::as_str))
+        .collect();
+    let output = dryrack(dir.path(), &args).output().expect("it is built");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    let said: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let said = said["logs"].as_array().expect("a list");
+    for log in said {
+        assert!(log["replay"].as_u64().is_some_and(|records| records > 20), "{log:#}");
+        assert_eq!((&log["is_predicted"], &log["is_foretold"]), (&Value::Bool(true), &Value::Bool(true)), "{log:#}");
+    }
+    let count =
+        |grade: &str, key: &str| said.iter().map(|log| log[grade][key].as_u64().expect("a number")).sum::<u64>();
+    for grade in ["re_rehearsal", "blind"] {
+        assert_eq!((count(grade, "equal"), count(grade, "decisions")), (99, 99), "{grade}");
+    }
 }
