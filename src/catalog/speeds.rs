@@ -127,6 +127,7 @@ mod tests {
         assert_eq!(rates(Work::Training, "v100-16g", "a100-80g"), Some((57_000, 152_000)));
         assert_eq!(rates(Work::Training, "p100-16g", "v100-16g"), Some((2_619, 4_395)));
         assert_eq!(rates(Work::Memory, "h100-80g", "a100-80g"), Some((3_350_000, 2_000_000)));
+        assert_eq!(rates(Work::InferenceDecode, "h200-141g", "h100-80g"), Some((247_900, 184_600)));
         // No benchmark has both.
         assert_eq!(rates(Work::Training, "p100-16g", "a100-80g"), None);
         assert_eq!(rates(Work::Training, "m2-ultra", "a100-80g"), None);
