@@ -156,8 +156,8 @@ fn text(delays: &Delays, gain: &[[Vec<u64>; 2]; 2], held_out: usize) -> String {
     text
 }
 
-fn pass_json(told: &Calibrated<PassOptions>) -> Value {
-    match told {
+fn pass_json(calibrated: &Calibrated<PassOptions>) -> Value {
+    match calibrated {
         Calibrated::Exact(pass) => {
             let every = match pass.trigger {
                 Trigger::Every(period) | Trigger::EachAfter(period) => Some(period.as_nanos()),
@@ -207,12 +207,12 @@ fn pass_text(pass: PassOptions) -> String {
 fn profile_text(delays: &Delays, profile: &str) -> String {
     let Some(found) = &delays.outside else { return String::new() };
     let passes = [("place", Some(&found.place)), ("backfill", found.backfill.as_ref())];
-    let passes = passes.into_iter().filter_map(|(name, told)| Some((name, told?)));
+    let passes = passes.into_iter().filter_map(|(name, calibrated)| Some((name, calibrated?)));
     let (mut lines, mut untold) = (String::new(), String::new());
-    for (name, told) in passes {
-        match told {
+    for (name, calibrated) in passes {
+        match calibrated {
             Calibrated::Exact(pass) => lines.push_str(&format!("  {name}: {}\n", pass_text(*pass))),
-            told => untold.push_str(&undetermined_text(&format!("the clock of `{name}`"), told)),
+            calibrated => untold.push_str(&undetermined_text(&format!("the clock of `{name}`"), calibrated)),
         }
     }
     if !lines.is_empty() {
@@ -220,7 +220,7 @@ fn profile_text(delays: &Delays, profile: &str) -> String {
     }
     match &found.completing {
         Calibrated::Exact(time) => lines.push_str(&format!("completing: {time}\n")),
-        told => untold.push_str(&undetermined_text("`completing`", told)),
+        calibrated => untold.push_str(&undetermined_text("`completing`", calibrated)),
     }
     if lines.is_empty() {
         return format!("{untold}# so there is no profile to write\n");

@@ -224,11 +224,11 @@ impl CompareArgs {
         let bold = anstyle::Style::new().bold();
         let mut text = String::new();
         for compared in all {
-            let told: String = (self.with[1..].iter().zip(&compared.differences))
+            let described: String = (self.with[1..].iter().zip(&compared.differences))
                 .filter_map(|(with, difference)| Some(self.describe(with, difference.as_ref()?)))
                 .collect();
-            if !told.is_empty() {
-                text.push_str(&format!("{bold}{}{bold:#}\n{told}\n", compared.name));
+            if !described.is_empty() {
+                text.push_str(&format!("{bold}{}{bold:#}\n{described}\n", compared.name));
             }
         }
         match all {

@@ -61,11 +61,11 @@ impl LiveArgs {
         if self.every.is_zero() {
             return Err(Failure::Input("error: `--every 0s` leaves no time between two polls; write 1s".to_string()));
         }
-        let told = |faults: Vec<String>| {
+        let refused = |faults: Vec<String>| {
             let lines: Vec<String> = faults.iter().map(|fault| format!("error: {fault}")).collect();
             Failure::Input(lines.join("\n"))
         };
-        let cluster = Cluster::find(work, self.every, self.patience).map_err(told)?;
+        let cluster = Cluster::find(work, self.every, self.patience).map_err(refused)?;
         let profile = serde_json::to_string(&work.profile.decided_outside()).expect("a profile has a JSON form");
         work.declarations.push(Input::Fleet(FleetFact::Reconfigure { profile: Arc::from(profile) }));
         Ok(Some(cluster))
@@ -103,10 +103,11 @@ pub fn live(args: &LiveArgs, format: Format) -> ExitResult {
         "predicted, before the start: digest {shown}; store it elsewhere to prove later that the prediction came \
          first\n"
     ));
-    let mut told = LiveResults::new(expectations, &rehearsal);
+    let mut results = LiveResults::new(expectations, &rehearsal);
     let gpus = (cluster.is_none() && work.has_real_gpus()).then(gpus);
     let run = || {
-        let mut sinks: Vec<&mut dyn Sink> = vec![&mut log, &mut told.behaviors, &mut told.judge, &mut told.accounts];
+        let mut sinks: Vec<&mut dyn Sink> =
+            vec![&mut log, &mut results.behaviors, &mut results.judge, &mut results.accounts];
         match cluster {
             None => dryrack_live::run(&work, gpus, &mut sinks),
             Some(cluster) => dryrack_live::run_on_slurm(&work, cluster, &mut sinks),
@@ -115,7 +116,7 @@ pub fn live(args: &LiveArgs, format: Format) -> ExitResult {
     let ended = |error| Failure::file(&path, format!("the run ended, but its log cannot be stored: {error}"));
     let end = guarded(run).map_err(fault)?.map_err(ended)?;
     log.finish(end.at)?.keep(Ok(()))?;
-    print_result(&path, &rehearsal, &header, told, end, format)
+    print_result(&path, &rehearsal, &header, results, end, format)
 }
 
 /// The source of readings of this machine's GPUs.
@@ -183,16 +184,16 @@ fn print_result(
     path: &Path,
     rehearsal: &Rehearsal,
     header: &LogHeader,
-    mut told: LiveResults,
+    mut results: LiveResults,
     end: LiveEnd,
     format: Format,
 ) -> ExitResult {
-    told.accounts.finish(end.at);
-    let run_metrics = RunMetrics::of(told.accounts);
+    results.accounts.finish(end.at);
+    let run_metrics = RunMetrics::of(results.accounts);
     let whole = !end.interrupted && !end.cut_short && end.broken.is_none();
-    let verdicts = if whole { told.judge.finish(Horizon::Everything, &run_metrics) } else { Vec::new() };
+    let verdicts = if whole { results.judge.finish(Horizon::Everything, &run_metrics) } else { Vec::new() };
     let predicted = &header.live.as_ref().expect("written above").predicted;
-    let blind = compare(&predicted.attempts, &told.behaviors.finish(), |job| interval_of(rehearsal, job));
+    let blind = compare(&predicted.attempts, &results.behaviors.finish(), |job| interval_of(rehearsal, job));
     match format {
         Format::Human => {
             let mut text = format!("{}\n  log  {}\n", rehearsal.title, path.display());

@@ -78,13 +78,13 @@ fn named(names: &[String]) -> Result<(Store, Vec<Release>), Failure> {
 
 /// Does `work` and shows the latest message that `work` reports.
 fn watched<T>(what: &str, work: impl FnOnce(&dyn Fn(&str)) -> T) -> T {
-    let told = Mutex::new(String::new());
+    let message = Mutex::new(String::new());
     let tell = |text: &str| {
-        if let Ok(mut told) = told.lock() {
-            text.clone_into(&mut told);
+        if let Ok(mut message) = message.lock() {
+            text.clone_into(&mut message);
         }
     };
-    let shown = || format!("{what}: {}", told.lock().map(|told| told.clone()).unwrap_or_default());
+    let shown = || format!("{what}: {}", message.lock().map(|message| message.clone()).unwrap_or_default());
     with_line(shown, || work(&tell))
 }
 
@@ -221,9 +221,10 @@ fn check(name: &str, files: &[PathBuf], format: Format) -> ExitResult {
     let output =
         output.map_err(|error| Failure::Input(format!("error: the driver of {name} does not start: {error}")))?;
     if !output.status.success() {
-        let told = String::from_utf8_lossy(&output.stderr);
-        let last = told.lines().rev().find(|line| line.starts_with("fault: ")).unwrap_or("it ended without a message");
-        warn(&told);
+        let message = String::from_utf8_lossy(&output.stderr);
+        let last =
+            message.lines().rev().find(|line| line.starts_with("fault: ")).unwrap_or("it ended without a message");
+        warn(&message);
         return Err(Failure::Input(format!(
             "error: the driver of {name} failed: {}",
             last.trim_start_matches("fault: ")

@@ -96,11 +96,11 @@ type Refused = BTreeMap<&'static str, u64>;
 
 /// The jobs of the recording, and counts of its cells without a usable reading.
 fn recorded(args: &PolicyArgs) -> Result<(Vec<Job>, Refused), Failure> {
-    let told = |fault: TraceError| Failure::Input(format!("error: {fault}"));
+    let input_error = |fault: TraceError| Failure::Input(format!("error: {fault}"));
     let index = Index::built_in();
     let is_trace = index.traces.iter().any(|entry| entry.name == args.usage);
     if is_trace {
-        let pods = load_usage(&index, &super::roots::roots(None), &args.usage).map_err(told)?;
+        let pods = load_usage(&index, &super::roots::roots(None), &args.usage).map_err(input_error)?;
         let jobs = pods.into_iter().map(|(name, series)| Job::whole(name, series.rows()));
         return Ok((jobs.collect(), Refused::new()));
     }
@@ -112,7 +112,7 @@ fn recorded(args: &PolicyArgs) -> Result<(Vec<Job>, Refused), Failure> {
         let message = format!("error: `{}` is neither a file nor a trace with GPU usage{help}", args.usage);
         return Err(Failure::Input(message));
     }
-    let recording = read_usage_csv(path).map_err(told)?;
+    let recording = read_usage_csv(path).map_err(input_error)?;
     if recording.rows.is_empty() {
         return Err(Failure::Input(format!("error: {}:2:1: expected a sample, found nothing", path.display())));
     }

@@ -46,12 +46,12 @@ pub fn record(args: &RecordArgs, format: Format) -> ExitResult {
         within: args.source.within(usual_within(args.every)),
     };
     let is_seen = std::io::stderr().is_terminal();
-    let mut told = |so_far: &RecordingResult, since: SimDuration| {
+    let mut on_row = |so_far: &RecordingResult, since: SimDuration| {
         if is_seen {
             warn(&format!("\r{}\x1b[K", line(so_far, since, args.length)));
         }
     };
-    let recorded = write(&mut probe, &clock, pace, &args.out, &stop, &mut told);
+    let recorded = write(&mut probe, &clock, pace, &args.out, &stop, &mut on_row);
     if is_seen {
         warn("\r\x1b[K");
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::fault::fault_text;
 use dryrack_engine::Progress;
 
-/// How long a world may run before it is told to stop, which it does at the end of a step. A world normally takes
+/// How long a world may run before it is asked to stop. It then stops at the end of its step. A world normally takes
 /// milliseconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a world may run before its current step is assumed to be endless.

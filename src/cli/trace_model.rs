@@ -109,6 +109,6 @@ fn read(path: &Path) -> Result<Fitted, Failure> {
             let said = said.strip_suffix(&place).unwrap_or(&said);
             Failure::Input(format!("error: {}:{}:{}: {said}", path.display(), error.line(), error.column()))
         }
-        told @ BadModel::Value { .. } => Failure::file(path, told),
+        fault @ BadModel::Value { .. } => Failure::file(path, fault),
     })
 }

@@ -115,7 +115,7 @@ impl RecordedHost {
 /// Builds the fleets and their instances. `busy` returns how many blocks of an instance are already held.
 pub fn build(
     fleets: Vec<FleetSpec>,
-    told: &[RecordedHost],
+    recorded_hosts: &[RecordedHost],
     known: KnownGpus,
     busy: impl Fn(usize, u32) -> u32,
 ) -> Result<Fleet, String> {
@@ -123,7 +123,7 @@ pub fn build(
     for spec in fleets {
         fleet.declare_fleet(Arc::new(spec));
     }
-    for (index, instance) in told.iter().enumerate() {
+    for (index, instance) in recorded_hosts.iter().enumerate() {
         let shape = Arc::new(instance.shape(known)?);
         let node = fleet.declare(&NodeSpec { name: Arc::clone(&instance.name), shape }, NodeState::Ready);
         let total = fleet.node(node).shape.total_blocks().unwrap_or(0);

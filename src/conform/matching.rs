@@ -164,13 +164,13 @@ fn ask_again(
     // A plan is made for the run as a whole, so it must be the same for all nodes.
     differences.extend(recorded.plan_same_for_all_nodes.and_then(|same| compare("plan of each node", &same, &true)));
     let outcome = assign_all(options, requirements, record.run.nodes, &mut fleet);
-    let course = Course::of(record.run.nodes, &outcome, options.pool, !requirements.fleets.is_empty());
+    let progress = RunProgress::of(record.run.nodes, &outcome, options.pool, !requirements.fleets.is_empty());
     let assigned: Vec<AssignedSeen> = outcome
         .assigned
         .iter()
         .map(|(job, assigned)| AssignedSeen {
             job: *job,
-            round: course.round_of(*job),
+            round: progress.round_of(*job),
             instance: Arc::clone(&fleet.node(assigned.offer.node).name),
             blocks: assigned.offer.slice.blocks,
             total_blocks: assigned.offer.total_blocks,
@@ -182,9 +182,9 @@ fn ask_again(
         .collect();
     differences.extend(compare("assigned", &recorded.assigned, &assigned));
     differences.extend(compare("busy blocks", &recorded.busy_after, &busy(&fleet)));
-    differences.extend(recorded.rounds.and_then(|rounds| compare("rounds", &rounds, &course.rounds)));
-    differences.extend(recorded.jobs.as_ref().and_then(|jobs| compare("jobs", jobs, &course.jobs)));
-    differences.extend(recorded.run.as_ref().and_then(|run| compare("run", run, &course.run)));
+    differences.extend(recorded.rounds.and_then(|rounds| compare("rounds", &rounds, &progress.rounds)));
+    differences.extend(recorded.jobs.as_ref().and_then(|jobs| compare("jobs", jobs, &progress.jobs)));
+    differences.extend(recorded.run.as_ref().and_then(|run| compare("run", run, &progress.run)));
     Ok(differences)
 }
 
@@ -197,7 +197,7 @@ fn world(record: &Record, profile: &Profile) -> Result<Fleet, String> {
         nodes: None,
         cloud: None,
     });
-    let (mut told, mut fractions) = (Vec::new(), Vec::new());
+    let (mut recorded_hosts, mut fractions) = (Vec::new(), Vec::new());
     for (index, fleet) in record.fleets.iter().enumerate() {
         for host in &fleet.hosts {
             let blocks = match &host.blocks {
@@ -209,7 +209,7 @@ fn world(record: &Record, profile: &Profile) -> Result<Fleet, String> {
                 return Err(format!("a busy fraction of {}", host.busy_fraction));
             }
             fractions.push(host.busy_fraction);
-            told.push(RecordedHost {
+            recorded_hosts.push(RecordedHost {
                 name: Arc::clone(&host.name),
                 fleet: FleetId::new(index),
                 cpus: host.cpus,
@@ -228,7 +228,7 @@ fn world(record: &Record, profile: &Profile) -> Result<Fleet, String> {
     }
     // Round down, as the recording program does.
     let busy = |index: usize, total: u32| (fractions[index] * f64::from(total)) as u32;
-    build(specs.collect(), &told, profile.scheduler.offers.known_gpus, busy)
+    build(specs.collect(), &recorded_hosts, profile.scheduler.offers.known_gpus, busy)
 }
 
 fn instances(fleet: &Fleet) -> Vec<InstanceSeen> {
@@ -294,15 +294,15 @@ const NO_FLEET: &str =
 /// released once the first node is provisioned, a run is examined in every second round, and refusals have a message.
 /// In the older one, the other nodes are assigned in the round after the first node, and a run is examined in every
 /// round.
-struct Course {
+struct RunProgress {
     is_new: bool,
     rounds: u32,
     jobs: Vec<JobSeen>,
     run: RunSeen,
 }
 
-impl Course {
-    fn of(nodes: u32, outcome: &Outcome, pool: OfferPool, names_fleets: bool) -> Course {
+impl RunProgress {
+    fn of(nodes: u32, outcome: &Outcome, pool: OfferPool, names_fleets: bool) -> RunProgress {
         let is_new = pool == OfferPool::ChosenFleet;
         let has_master = outcome.assigned.first().is_some_and(|(job, _)| *job == 0);
         let job = |number: u32| {
@@ -349,7 +349,7 @@ impl Course {
             status: if failed { "terminating" } else { "provisioning" }.to_string(),
             reason: failed.then(|| "job_failed".to_string()),
         };
-        Course { is_new, rounds, jobs: (0..nodes).map(job).collect(), run }
+        RunProgress { is_new, rounds, jobs: (0..nodes).map(job).collect(), run }
     }
 
     /// The round in which a node was assigned. The node must have been assigned.

@@ -39,11 +39,11 @@ pub struct Fault {
 }
 
 fn describe(faults: &[Fault]) -> String {
-    let told = |Fault { line, text, lines }: &Fault| match lines - 1 {
+    let described = |Fault { line, text, lines }: &Fault| match lines - 1 {
         0 => format!("line {line}: {text}"),
         others => format!("line {line}: {text} (and {others} more lines)"),
     };
-    faults.iter().map(told).collect::<Vec<String>>().join("\n  ")
+    faults.iter().map(described).collect::<Vec<String>>().join("\n  ")
 }
 
 /// Compares every answer of the file and adds the results to the account.

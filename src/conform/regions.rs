@@ -151,7 +151,7 @@ fn world(record: &Record, profile: &Profile) -> Result<Fleet, String> {
         nodes: Some(FleetNodes { min: 0, target: most, max: Some(most) }),
         cloud: None,
     };
-    let told = |instance: &RecordedInstance| -> Result<RecordedHost, String> {
+    let recorded_hosts = |instance: &RecordedInstance| -> Result<RecordedHost, String> {
         Ok(RecordedHost {
             name: Arc::clone(&instance.name),
             fleet: FleetId::new(0),
@@ -168,6 +168,6 @@ fn world(record: &Record, profile: &Profile) -> Result<Fleet, String> {
             price: Some(instance.price.to_string().parse::<Money>().map_err(|fault| fault.to_string())?),
         })
     };
-    let told = instances.iter().map(told).collect::<Result<Vec<RecordedHost>, String>>()?;
-    build(vec![spec], &told, profile.scheduler.offers.known_gpus, |index, _| instances[index].busy_blocks)
+    let recorded_hosts = instances.iter().map(recorded_hosts).collect::<Result<Vec<RecordedHost>, String>>()?;
+    build(vec![spec], &recorded_hosts, profile.scheduler.offers.known_gpus, |index, _| instances[index].busy_blocks)
 }

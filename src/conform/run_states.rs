@@ -151,7 +151,7 @@ impl RecordKind for RunStates {
 
     fn compare(&self, record: &RecordFields, _: &str, profiles: &mut Profiles) -> Result<Vec<Compared>, String> {
         let record: Record = parse(record)?;
-        let told = ParsedRecord::of(&record)?;
+        let parsed = ParsedRecord::of(&record)?;
         let class = match record.fleet.placement {
             FleetPlacement::Any => "placement any",
             FleetPlacement::Cluster => "placement cluster",
@@ -161,7 +161,7 @@ impl RecordKind for RunStates {
                 let text = format!("recorded: runs; found: the profile {} has none", profile.name);
                 return Ok(vec![Difference { kind: "no runs", text }]);
             }
-            Ok(differences(&record.answer, &Stepper::play(&record, &told, profile)))
+            Ok(differences(&record.answer, &Stepper::play(&record, &parsed, profile)))
         })
     }
 }

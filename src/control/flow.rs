@@ -17,7 +17,7 @@ use dryrack_event::{Lifecycle, Outcome, Outside, Phase, Reason};
 use dryrack_fleet::{Fleet, Placement};
 use dryrack_ids::{AttemptId, JobId, NodeId};
 use dryrack_objects::ClusterObjects;
-use dryrack_scheduler::{Examination, Seats};
+use dryrack_scheduler::{Examination, GangPart};
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::Demand;
 
@@ -267,13 +267,13 @@ pub(crate) trait Flow {
     }
 
     /// The part of a replica's demand that one decision covers. `None` if the flow places whole demands.
-    fn part_of(&self, _core: &Core, _index: ReplicaIndex) -> Option<(Arc<Demand>, Seats)> {
+    fn part_of(&self, _core: &Core, _index: ReplicaIndex) -> Option<(Arc<Demand>, GangPart)> {
         None
     }
 
     /// How much of a new job with this demand the first decision covers.
-    fn first_seats(&self, _demand: &Demand) -> Seats {
-        Seats::All
+    fn first_gang_part(&self, _demand: &Demand) -> GangPart {
+        GangPart::Whole
     }
 
     /// Two lists of attempts: those that are being analysed, and those ahead of this replica in the analysis queue.

@@ -51,8 +51,8 @@ impl Control {
         let core = &self.core;
         let demand = Arc::clone(&spec.demand);
         let attempt = AttemptId { job, replica: 0, number: 1 };
-        let (context, seats) = (core.context_for(attempt, spec, None), self.flow.as_ref().first_seats(&demand));
-        SchedulerView { fleet: core.fleet.clone(), demand, context, seats, keep: core.candidates_wanted() }
+        let (context, gang_part) = (core.context_for(attempt, spec, None), self.flow.as_ref().first_gang_part(&demand));
+        SchedulerView { fleet: core.fleet.clone(), demand, context, gang_part, keep: core.candidates_wanted() }
     }
 
     /// How the workload of a job stands with Kueue. `None` if Kueue does not manage the job.

@@ -29,7 +29,7 @@ use dryrack_event::{Event, Histogram, Reason, Record, RecordBody, Refusal};
 use dryrack_fleet::{NodeClaim, Placement};
 use dryrack_ids::{AttemptId, JobId};
 use dryrack_rng::Stream;
-use dryrack_scheduler::{Decision, Examination, GpuOrder, Grouping, Seats, Selectable, Ties, Verdict, evaluate};
+use dryrack_scheduler::{Decision, Examination, GangPart, GpuOrder, Grouping, Selectable, Ties, Verdict, evaluate};
 use dryrack_units::{Score, SimTime};
 use dryrack_workload::{Demand, DemandKind, Pick};
 
@@ -219,7 +219,7 @@ impl Questions<'_> {
         let skipped = self.fallbacks.iter().filter(|refused| **refused == attempt).count();
         let Some(taken) = candidates.get(skipped) else { panic!("{attempt} took no candidate that is explained") };
         let of_run = self.profile().flow.places_runs() && sight.demand.nodes_apart() > 1;
-        let is_it = match of_run && sight.seats == Seats::All {
+        let is_it = match of_run && sight.gang_part == GangPart::Whole {
             true => placement.claims().iter().all(|claim| taken.placement.claims().contains(claim)),
             false => taken.placement == *placement,
         };
@@ -262,7 +262,7 @@ impl Questions<'_> {
     /// with several replicas, or about a part of a job, depends on more than the demand, so the two may differ.
     fn is_evaluated_alike(&self, watched: &Watched) -> bool {
         let spec = &self.rehearsal.arrivals[watched.attempt.job.index()].spec;
-        let is_whole = watched.sight.seats == Seats::All && watched.sight.demand == spec.demand;
+        let is_whole = watched.sight.gang_part == GangPart::Whole && watched.sight.demand == spec.demand;
         is_whole
             && watched.sight.context.replicas == 1
             && watched.sight.context.least <= 1

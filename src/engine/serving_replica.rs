@@ -1,6 +1,6 @@
 //! One replica of a service: its queue, its batch and its steps.
 //!
-//! At the end of each step, requests whose answer is whole leave the batch. Then waiting requests are admitted in order,
+//! At the end of each step, requests whose answer is complete leave the batch. Then waiting requests are admitted in order,
 //! as long as the first one fits: its prompt and its whole answer must fit into the KV cache beside those of all
 //! admitted requests, and the number of sequences is limited. (TensorRT-LLM calls this rule *guaranteed no evict*. A
 //! server that admits more and evicts later, as vLLM does, admits earlier and repeats work.) A request that arrives

@@ -389,11 +389,11 @@ impl ReplicaFold {
             }
         }
         if !self.reasons.is_empty() {
-            let told = |reason: Reason| match (reason, self.gave_way_to) {
+            let described = |reason: Reason| match (reason, self.gave_way_to) {
                 (Reason::Preempted, Some(by)) => format!("{} by {}", reason.name(), names.attempt(by)),
                 _ => reason.name().to_string(),
             };
-            let reasons: Vec<String> = self.reasons.iter().map(|(reason, _)| told(reason)).collect();
+            let reasons: Vec<String> = self.reasons.iter().map(|(reason, _)| described(reason)).collect();
             text.push_str(&format!(" ({})", reasons.join(", ")));
         }
         text

@@ -171,15 +171,15 @@ pub(super) fn judge(check: &MetricCheck, run_metrics: &RunMetrics, figures: &Fig
             (value, format!("{}({})", function.name(), series.name()), rest)
         }
     };
-    if let Some(told) = unplaceable(check, accounts, figures) {
+    if let Some(described) = unplaceable(check, accounts, figures) {
         let others = match value {
             Value::Undefined => String::new(),
             value => format!("; {name} of the others was {}", text(value, check.bound)),
         };
-        return (false, format!("{told}{others}"));
+        return (false, format!("{described}{others}"));
     }
-    if let Some(told) = broken_by_who_waits(check, figures, &name) {
-        return (false, told);
+    if let Some(described) = broken_by_who_waits(check, figures, &name) {
+        return (false, described);
     }
     match compare(value, check.bound) {
         Some(order) => (check.sign.holds(order), format!("{name} was {}{rest}", text(value, check.bound))),
@@ -236,16 +236,16 @@ fn unplaceable(check: &MetricCheck, accounts: &RunAccount, figures: &Figures<'_>
     if !is_concerned {
         return None;
     }
-    let told = accounts.unplaceable.sentence(accounts.submitted())?;
+    let described = accounts.unplaceable.sentence(accounts.submitted())?;
     match &check.quantity {
         Quantity::Of { function, series, of } if *of != Restriction::default() => {
             let Replicas { counted, without, unplaceable, .. } = figures.get(*function, *series, of).1;
             Some(format!(
-                "{unplaceable} of the {} replicas concerned can never run (of all: {told})",
+                "{unplaceable} of the {} replicas concerned can never run (of all: {described})",
                 counted + without
             ))
         }
-        _ => Some(told),
+        _ => Some(described),
     }
 }
 

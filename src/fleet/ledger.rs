@@ -17,13 +17,13 @@ impl Placement {
 
 /// Adds a claim. Does not check capacity, because safety is checked at commit. Panics if a block is already held.
 pub(super) fn take(shape: &NodeShape, status: &mut NodeStatus, claim: &NodeClaim) {
-    let held = promise(shape, status, claim);
+    let held = add_claim(shape, status, claim);
     assert!(held.is_none(), "block {held:?} is held already: blocks never overlap");
 }
 
 /// Adds a claim on resources that another attempt may still hold. Returns the number of a block that is already held,
 /// if any.
-pub(super) fn promise(shape: &NodeShape, status: &mut NodeStatus, claim: &NodeClaim) -> Option<u16> {
+pub(super) fn add_claim(shape: &NodeShape, status: &mut NodeStatus, claim: &NodeClaim) -> Option<u16> {
     let restricted = claim.restricted_cpu(shape.restricted_cores_per_gpu());
     status.cpu_taken = status.cpu_taken + claim.cpu;
     status.cpu_restricted_taken = status.cpu_restricted_taken + restricted;

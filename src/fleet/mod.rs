@@ -239,7 +239,7 @@ impl Fleet {
         is_news
     }
 
-    /// Sets a node's reliance. Reliance affects only preferences, never whether a demand fits.
+    /// Sets how reliable a node was. This affects only preferences, never whether a demand fits.
     pub fn set_reliance(&mut self, node: NodeId, reliance: Reliance) {
         if self.node(node).status.reliance != reliance {
             self.change(node, |_, status| status.reliance = reliance);
@@ -271,10 +271,10 @@ impl Fleet {
 
     /// Takes a placement in a copy of the fleet that is used to plan ahead. A stopping attempt may still hold the same
     /// resources. Nothing may be released from such a copy.
-    pub fn promise(&mut self, placement: &Placement) {
+    pub fn take_in_advance(&mut self, placement: &Placement) {
         for claim in placement.claims() {
             self.change(claim.node, |shape, status| {
-                ledger::promise(shape, status, claim);
+                ledger::add_claim(shape, status, claim);
             });
         }
     }

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::breach::Breach;
+use super::observed::{Observed, Recorder};
 use super::properties::Property;
-use super::told::{Observed, Recorder};
 use super::world::World;
 use dryrack_engine::{Progress, Rehearsal};
 use dryrack_expect::Verdict;
@@ -31,7 +31,7 @@ pub struct Arena {
 
 /// The result of a scenario with expectations.
 pub struct ScenarioResult {
-    pub told: Observed,
+    pub observed: Observed,
     pub verdicts: Vec<Verdict>,
 }
 
@@ -61,9 +61,9 @@ impl Arena {
         if let Some(known) = self.known.get(&hash) {
             return known.clone();
         }
-        let told = self.judge(text, DecisionMaker::Program).map(|judged| Arc::new(judged.told));
-        self.known.insert(hash, told.clone());
-        told
+        let observed = self.judge(text, DecisionMaker::Program).map(|judged| Arc::new(judged.observed));
+        self.known.insert(hash, observed.clone());
+        observed
     }
 
     /// Runs a scenario and judges its expectations.
@@ -77,7 +77,7 @@ impl Arena {
         }
     }
 
-    /// Reads a world. `None` if it is no valid scenario with an end.
+    /// Reads a world. `None` if it is not a valid scenario, or has no end.
     pub(super) fn load(&mut self, text: &str, decides: DecisionMaker) -> Option<Loaded> {
         let outside = match decides {
             DecisionMaker::Program | DecisionMaker::Fresh => Outside::Command(self.command.clone(), PathBuf::new()),
@@ -107,7 +107,7 @@ impl Arena {
             (rehearse_decided(rehearsal, expectations, &progress, vec![&mut recorder], session), recorder)
         };
         let ((rehearsed, recorder), failure) = self.with_program(rehearsal, setup, decides, run)?;
-        Some(ScenarioResult { told: recorder.finish(rehearsed.until, failure), verdicts: rehearsed.verdicts })
+        Some(ScenarioResult { observed: recorder.finish(rehearsed.until, failure), verdicts: rehearsed.verdicts })
     }
 
     /// Starts the program for a world, or takes the process that decided the last one. Returns the result of `run`, and
@@ -152,7 +152,7 @@ impl Arena {
             let mut recorder = Recorder::new(rehearsal, &progress);
             let expectations = loaded.expectations.clone();
             let rehearsed = rehearse(rehearsal, expectations, &progress, Caching::On, vec![&mut recorder]);
-            ScenarioResult { told: recorder.finish(rehearsed.until, None), verdicts: rehearsed.verdicts }
+            ScenarioResult { observed: recorder.finish(rehearsed.until, None), verdicts: rehearsed.verdicts }
         }));
         if judged.is_err() {
             self.refusal = Some("the run broke or did not end".to_string());
@@ -172,25 +172,25 @@ fn is_of_driver(failure: &str) -> bool {
 /// A world with its result, and the means to run other worlds.
 pub struct Case<'a> {
     pub world: World,
-    pub told: Arc<Observed>,
+    pub observed: Arc<Observed>,
     arena: &'a mut Arena,
 }
 
 impl<'a> Case<'a> {
     /// Runs a world. `None` if it cannot be run.
     pub fn of(text: &str, arena: &'a mut Arena) -> Option<Case<'a>> {
-        let told = arena.observe(text)?;
-        Some(Case { world: World::read(text)?, told, arena })
+        let observed = arena.observe(text)?;
+        Some(Case { world: World::read(text)?, observed, arena })
     }
 
     /// The decisions of the program in another world. `None` if the program fails there.
     pub fn observe(&mut self, world: &World) -> Option<Arc<Observed>> {
-        self.arena.observe(&world.text()).filter(|told| told.failure.is_none())
+        self.arena.observe(&world.text()).filter(|observed| observed.failure.is_none())
     }
 
     /// All ways in which the property is broken. If the program failed, only properties that judge failures apply.
     pub fn breaches(&mut self, property: &dyn Property) -> Vec<Breach> {
-        match self.told.failure.is_some() && !property.judges_failures() {
+        match self.observed.failure.is_some() && !property.judges_failures() {
             true => Vec::new(),
             false => property.breaches(self),
         }
@@ -198,6 +198,6 @@ impl<'a> Case<'a> {
 
     /// The decisions of the profile that the world names.
     pub fn ask_profile(&mut self, world: &World) -> Option<Observed> {
-        Some(self.arena.judge(&world.text(), DecisionMaker::Profile)?.told)
+        Some(self.arena.judge(&world.text(), DecisionMaker::Profile)?.observed)
     }
 }

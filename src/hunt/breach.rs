@@ -1,6 +1,6 @@
 //! A decision that breaks a property, and the rule by which two such decisions are the same finding.
 
-use super::told::{Observed, Placed};
+use super::observed::{Observed, Placed};
 use dryrack_workload::{Category, Demand, DemandKind};
 
 /// A decision that breaks a property.
@@ -48,8 +48,8 @@ impl Breach {
 }
 
 /// In words, the stage of the scheduler that a job goes through: how the job requests its place, and what the job is.
-pub fn stage(told: &Observed, job: usize) -> String {
-    stage_of(&told.jobs[job].spec.demand)
+pub fn stage(observed: &Observed, job: usize) -> String {
+    stage_of(&observed.jobs[job].spec.demand)
 }
 
 pub fn stage_of(demand: &Demand) -> String {

@@ -97,8 +97,8 @@ struct Beside<'d> {
     /// The attempts that wait for the program, by the number in which they began to.
     waiting: BTreeMap<u64, AttemptId>,
     queued: u64,
-    /// The version of the fleet on which the program last let each attempt wait. Asked again on the same fleet, it
-    /// decides nothing new.
+    /// For each attempt, the version of the fleet when the program last let it wait. Asked again on the same fleet, the
+    /// program decides nothing new.
     waited: BTreeMap<AttemptId, u64>,
     asked: Vec<Asked>,
 }

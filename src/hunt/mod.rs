@@ -20,8 +20,8 @@ mod breach;
 mod draw;
 mod fidelity;
 mod finding;
+mod observed;
 mod properties;
-mod told;
 mod world;
 
 #[cfg(test)]
@@ -32,6 +32,6 @@ pub use breach::{Breach, Expected, Group};
 pub use draw::{KINDS, Kind, kind_of};
 pub use fidelity::{Asked, Difference, How, compare_seed};
 pub use finding::{Confirmation, Finding, SeedResult, hunt_seed, smallest};
+pub use observed::Observed;
 pub use properties::{ALL, Property};
-pub use told::Observed;
 pub use world::World;

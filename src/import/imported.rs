@@ -92,8 +92,8 @@ impl Imported {
         if errors.is_empty() {
             return Ok(self);
         }
-        let told = |error: &&Diagnostic| self.describe(error, &path, folder.path(), origins);
-        let faults = errors.iter().take(SHOWN).map(told).collect();
+        let described = |error: &&Diagnostic| self.describe(error, &path, folder.path(), origins);
+        let faults = errors.iter().take(SHOWN).map(described).collect();
         Err(ImportError::Refused { faults, more: errors.len().saturating_sub(SHOWN) })
     }
 

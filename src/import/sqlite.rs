@@ -46,12 +46,12 @@ impl Database {
     /// client library does not, so the query returns names as bytes.
     fn columns(&self, table: &str) -> Result<Vec<String>, ImportError> {
         let asked = "SELECT CAST(name AS BLOB) FROM pragma_table_xinfo(?1) WHERE hidden <> 1 ORDER BY cid";
-        let told = |error: rusqlite::Error| of_table(table, &error);
-        let mut statement = self.connection.prepare(asked).map_err(told)?;
-        let mut rows = statement.query([table]).map_err(told)?;
+        let fault = |error: rusqlite::Error| of_table(table, &error);
+        let mut statement = self.connection.prepare(asked).map_err(fault)?;
+        let mut rows = statement.query([table]).map_err(fault)?;
         let mut names = Vec::new();
-        while let Some(row) = rows.next().map_err(told)? {
-            let bytes = row.get_ref(0).map_err(told)?.as_bytes_or_null().unwrap_or_default().unwrap_or_default();
+        while let Some(row) = rows.next().map_err(fault)? {
+            let bytes = row.get_ref(0).map_err(fault)?.as_bytes_or_null().unwrap_or_default().unwrap_or_default();
             let place = || format!("table `{table}`, column {}", names.len() + 1);
             let name = std::str::from_utf8(bytes).map_err(|_| {
                 let found = shown(&String::from_utf8_lossy(bytes));
@@ -77,16 +77,16 @@ impl Database {
         let order = if names.iter().any(|name| name == "id") { " ORDER BY id" } else { "" };
         // The table's name is a constant of this program, so it need not be escaped.
         let asked = format!("SELECT {} FROM {table}{order}", list.join(", "));
-        let told = |error: rusqlite::Error| of_table(table, &error);
-        let mut statement: Statement<'_> = self.connection.prepare(&asked).map_err(told)?;
-        let mut rows = statement.query([]).map_err(told)?;
+        let fault = |error: rusqlite::Error| of_table(table, &error);
+        let mut statement: Statement<'_> = self.connection.prepare(&asked).map_err(fault)?;
+        let mut rows = statement.query([]).map_err(fault)?;
         let mut number = 0;
-        while let Some(row) = rows.next().map_err(told)? {
+        while let Some(row) = rows.next().map_err(fault)? {
             number += 1;
             let mut found = Row { table, number, cells: BTreeMap::new() };
             for (index, name) in names.iter().enumerate() {
                 let cell =
-                    cell(row.get_ref(index).map_err(told)?).map_err(|expected| found.malformed(name, expected))?;
+                    cell(row.get_ref(index).map_err(fault)?).map_err(|expected| found.malformed(name, expected))?;
                 found.cells.insert(name.clone(), cell);
             }
             with(found)?;

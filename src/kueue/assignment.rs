@@ -114,9 +114,9 @@ impl Assignment {
     /// The reasons of each pod set for not fitting at once.
     pub fn message(&self) -> String {
         let unfit = self.pod_sets.iter().filter(|pod_set| !pod_set.reasons.is_empty());
-        let told =
+        let described =
             unfit.map(|pod_set| format!("couldn't assign flavors to pod set {}: {}", pod_set.name, pod_set.message()));
-        told.collect::<Vec<String>>().join("; ")
+        described.collect::<Vec<String>>().join("; ")
     }
 
     pub(crate) fn usage_of(&self, pair: FlavorResource) -> i64 {

@@ -180,13 +180,13 @@ fn process(cluster: &mut Cluster, mut entry: Entry, now: i64, preempted: &mut BT
         fits = self::fits(cluster, &entry, preempted);
     }
     let mode = entry.now.assignment.mode();
-    let told = entry.now.assignment.message();
+    let message = entry.now.assignment.message();
     if mode == Mode::NoFit {
-        return entry.ends(Verdict::NoFit, told);
+        return entry.ends(Verdict::NoFit, message);
     }
     if mode == Mode::Preempt && entry.now.targets.is_empty() {
         reserve(cluster, &entry);
-        return entry.ends(Verdict::NoCandidates, told);
+        return entry.ends(Verdict::NoCandidates, message);
     }
     if overlaps(&entry, preempted) {
         return entry.ends(Verdict::Skipped, OVERLAPS.to_string());
@@ -201,7 +201,7 @@ fn process(cluster: &mut Cluster, mut entry: Entry, now: i64, preempted: &mut BT
     match mode {
         Mode::Preempt => {
             let count = entry.now.targets.len();
-            entry.ends(Verdict::Preempting, format!("{told}. Pending the preemption of {count} workload(s)"))
+            entry.ends(Verdict::Preempting, format!("{message}. Pending the preemption of {count} workload(s)"))
         }
         Mode::DeferredFit => entry.ends(Verdict::Deferred, FITS_LATER.to_string()),
         Mode::Fit | Mode::NoFit => entry.ends(Verdict::Admitted, String::new()),

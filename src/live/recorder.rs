@@ -52,14 +52,14 @@ pub enum RecordError {
 /// A difference between the two clocks over one interval, in nanoseconds. A larger difference is reported.
 const JUMP: i64 = 1_000_000_000;
 
-/// Records until the time is over or a stop is requested. Calls `told` after every row.
+/// Records until the time is over or a stop is requested. Calls `on_row` after every row.
 pub fn record(
     probe: &mut Guarded,
     clock: &Clock,
     pace: RecordingOptions,
     out: &Path,
     stop: &Stop,
-    told: &mut dyn FnMut(&RecordingResult, SimDuration),
+    on_row: &mut dyn FnMut(&RecordingResult, SimDuration),
 ) -> Result<RecordingResult, RecordError> {
     let began = clock.now().in_millis();
     let first = probe.poll_unless(stop, std_duration(pace.within)).map_err(RecordError::Nothing)?;
@@ -74,7 +74,7 @@ pub fn record(
         recording.row(clock, asked, &snapshot)?;
         checked = recording.check_clock(clock, checked)?;
         let since = checked.since_start.saturating_sub(began.since_start);
-        told(&recording.so_far, since);
+        on_row(&recording.so_far, since);
         // Skip missed intervals: the next row is at the first multiple of the interval after now.
         let next = tick.max(since.as_nanos() / pace.every.as_nanos().max(1) + 1);
         let next = pace.every.saturating_mul(next);
@@ -112,7 +112,7 @@ struct Recording {
     rows: WholeLines,
     why: WholeLines,
     /// The last reported reason of each column; `notes` has the last reported notes on the whole poll.
-    told: Vec<Option<Missing>>,
+    reported: Vec<Option<Missing>>,
     notes: Vec<String>,
     so_far: RecordingResult,
 }
@@ -126,8 +126,8 @@ impl Recording {
         rows.line(&format!("time,{},{}", names.join(","), memory.join(",")), 0)?;
         why.line("time,wall,column,reason,said", 0)?;
         let so_far = RecordingResult { columns: names, ..RecordingResult::default() };
-        let told = vec![None; columns.len()];
-        let mut recording = Recording { columns, began, rows, why, told, notes: Vec::new(), so_far };
+        let reported = vec![None; columns.len()];
+        let mut recording = Recording { columns, began, rows, why, reported, notes: Vec::new(), so_far };
         recording.note_change(began, "*", "began", "")?;
         Ok(recording)
     }
@@ -185,13 +185,13 @@ impl Recording {
             if let Some(why) = why {
                 *self.so_far.missing.entry(why.name()).or_default() += 1;
             }
-            if why == self.told[index].as_ref() {
+            if why == self.reported[index].as_ref() {
                 continue;
             }
             let (name, said) = why.map_or(("read", String::new()), |why| (why.name(), why.to_string()));
             let column = self.columns[index].name.clone();
             self.note_change(now, &column, name, &said)?;
-            self.told[index] = why.cloned();
+            self.reported[index] = why.cloned();
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The controllers that are kept, by whose selectors pods are spread.
+//! Keeps the controllers whose selectors can spread pods, and leaves out all others.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

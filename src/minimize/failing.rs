@@ -148,7 +148,7 @@ fn judged(
     let progress = Progress::default();
     let mut standings = Standings {
         jobs: expectations.iter().filter_map(|expectation| job_of(&expectation.what)).collect(),
-        told: Vec::new(),
+        logged: Vec::new(),
         broken: Vec::new(),
         left: most_records,
         progress: &progress,
@@ -271,7 +271,7 @@ fn job_of(what: &ExpectationKind) -> Option<JobId> {
 /// Collects the states of the replicas of some jobs, in words. Stops a run that has too many records.
 struct Standings<'p> {
     jobs: BTreeSet<JobId>,
-    told: Vec<(SimTime, JobId, u32, Vec<String>)>,
+    logged: Vec<(SimTime, JobId, u32, Vec<String>)>,
     /// The safety rules that were broken by placements of these jobs.
     broken: Vec<(SimTime, JobId, String)>,
     left: u64,
@@ -287,13 +287,13 @@ impl Standings<'_> {
     }
 
     fn set_words(&mut self, at: SimTime, attempt: AttemptId, words: Vec<String>) {
-        self.told.push((at, attempt.job, attempt.replica, words));
+        self.logged.push((at, attempt.job, attempt.replica, words));
     }
 
     /// The words for one replica or for all replicas of a job, at a time or at the end of the run.
     fn of(&self, job: JobId, replica: Option<u32>, at: Option<SimTime>) -> BTreeSet<String> {
         let mut last: BTreeMap<u32, &[String]> = BTreeMap::new();
-        for (_, _, replica, words) in self.told.iter().filter(|(when, of, which, _)| {
+        for (_, _, replica, words) in self.logged.iter().filter(|(when, of, which, _)| {
             *of == job && at.is_none_or(|at| *when <= at) && replica.is_none_or(|replica| *which == replica)
         }) {
             last.insert(*replica, words);

@@ -54,13 +54,13 @@ impl Store {
             Command::new(&python.path).args(["-I", "-m", "venv"]).arg(&beside.path).stdin(Stdio::null()).output();
         let made = made.map_err(|source| ReleasedError::file(&python.path, source))?;
         if !made.status.success() {
-            let told = [made.stdout, made.stderr].concat();
-            let told = String::from_utf8_lossy(&told);
-            return Err(match told.contains("No space left on device") {
+            let text = [made.stdout, made.stderr].concat();
+            let text = String::from_utf8_lossy(&text);
+            return Err(match text.contains("No space left on device") {
                 true => ReleasedError::DiskFull { what, folder: beside.path.clone() },
                 false => ReleasedError::NoVenv {
                     python: python.path,
-                    detail: told.split_whitespace().collect::<Vec<_>>().join(" "),
+                    detail: text.split_whitespace().collect::<Vec<_>>().join(" "),
                 },
             });
         }

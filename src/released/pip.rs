@@ -81,9 +81,9 @@ fn why(what: &str, errors: &str, folder: &Path) -> ReleasedError {
     let has = |parts: &[&str]| parts.iter().any(|part| errors.contains(part));
     let line = |parts: &[&str]| {
         let mut lines = errors.lines().map(str::trim).filter(|line| !line.is_empty());
-        let told: Vec<&str> = lines.clone().filter(|line| parts.iter().any(|part| line.contains(part))).collect();
+        let shown: Vec<&str> = lines.clone().filter(|line| parts.iter().any(|part| line.contains(part))).collect();
         let last = lines.next_back().unwrap_or("pip printed nothing");
-        told.first().copied().unwrap_or(last).trim_start_matches("ERROR: ").trim_start_matches("WARNING: ").to_string()
+        shown.first().copied().unwrap_or(last).trim_start_matches("ERROR: ").trim_start_matches("WARNING: ").to_string()
     };
     const UNREACHED: [&str; 8] = [
         "Failed to establish a new connection",

@@ -82,11 +82,11 @@ struct Weight(u64);
 impl Value for Weight {
     const EXPECTED: &'static str = "a weight such as 1, 0.5 or 12";
     fn parse(text: &str) -> Result<Weight, UnitError> {
-        let told = |error: UnitError| match error {
+        let fault = |error: UnitError| match error {
             UnitError::TooLarge { text } => UnitError::TooLarge { text },
             _ => UnitError::Malformed { text: text.to_string(), expected: Self::EXPECTED },
         };
-        text.parse::<Money>().map(|weight| Weight(weight.get())).map_err(told)
+        text.parse::<Money>().map(|weight| Weight(weight.get())).map_err(fault)
     }
 }
 

@@ -28,21 +28,21 @@ pub(super) fn refuse(
         let end = &mut ends[job.index()];
         *end = Some(end.map_or(*at, |end| end.min(*at)));
     }
-    let mut told = None;
+    let mut reported = None;
     for ((arrival, span), end) in arrivals.iter().zip(spans).zip(ends) {
-        if end.is_none() && told != Some(*span) && is_sampled_for_ever(arrival, profile) {
-            told = Some(*span);
+        if end.is_none() && reported != Some(*span) && is_sampled_for_ever(arrival, profile) {
+            reported = Some(*span);
             let message = format!("`{}` is sampled forever, so the run would never end", arrival.spec.name);
             let help = "write `until: 1h` in the file, or give the job a `duration`, `time_limit` or `cancel_at`";
             report.error_with_help(*span, message, help);
             continue;
         }
-        let Some(again) = again(arrival, profile).filter(|_| told != Some(*span)) else { continue };
+        let Some(again) = again(arrival, profile).filter(|_| reported != Some(*span)) else { continue };
         let name = &arrival.spec.name;
         let time = end.map(|end| SimDuration::from_nanos(end.as_nanos().saturating_sub(arrival.at.as_nanos())));
         let attempts = match (time, again.most) {
             (None, None) => {
-                told = Some(*span);
+                reported = Some(*span);
                 let message = format!("`{name}` {} forever, so the run would never end", again.how);
                 let limit = if again.restarts { "" } else { ", or a limit such as `retry: {limit: 5}`" };
                 let help = format!("write `until: 1h` in the file, or give the job a `cancel_at`{limit}");
@@ -53,7 +53,7 @@ pub(super) fn refuse(
             (None, Some(most)) => most,
         };
         if attempts > MAX_ATTEMPTS {
-            told = Some(*span);
+            reported = Some(*span);
             let message = format!("`{name}` {} {attempts} times, once every {}", again.how, again.cycle);
             let help = match again.cycle < SimDuration::from_secs(1) {
                 true => "write longer pauses, such as `retry: {first: 10s}`, or end the job earlier",
@@ -69,11 +69,11 @@ const MAX_NODES_OF_RUN: u32 = 10_000;
 
 /// Refuses runs with more nodes than can be processed in reasonable time.
 fn refuse_vast(arrivals: &[Arrival], spans: &[Span], profile: &Profile, report: &mut Report) {
-    let mut told = None;
+    let mut reported = None;
     for (arrival, span) in arrivals.iter().zip(spans).filter(|_| profile.flow.places_runs()) {
         let nodes = arrival.spec.demand.nodes_apart();
-        if nodes > MAX_NODES_OF_RUN && told != Some(*span) {
-            told = Some(*span);
+        if nodes > MAX_NODES_OF_RUN && reported != Some(*span) {
+            reported = Some(*span);
             let message = format!("`{}` is a run of {nodes} nodes, which is too many", arrival.spec.name);
             report.error_with_help(*span, message, format!("write {MAX_NODES_OF_RUN} or fewer, or use several jobs"));
         }

@@ -61,8 +61,8 @@ impl Horizon {
         self.growth.after_months(month)
     }
 
-    /// The load of a month in the form of `--set`, if the scenario states the load `now`. Like every load of a file, it
-    /// is in tenths of a percent.
+    /// The load of a month, in the form of `--set`. `now` is the load that the scenario states. The result is rounded to a
+    /// tenth of a percent, which is the precision of loads in files.
     pub fn set(&self, month: u32, now: f64) -> String {
         let tenths = (now * 1000.0 * self.factor(month)).round().max(1.0);
         format!("load={:.1}%", tenths / 10.0)

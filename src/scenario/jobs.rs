@@ -158,7 +158,7 @@ pub(super) fn arrange(
     drafts.sort_by_key(|draft| draft.arrival.at);
     let mut arrivals = Vec::with_capacity(drafts.len());
     let mut cancellations = Vec::new();
-    let mut told = None;
+    let mut reported = None;
     for draft in drafts {
         let spec = &draft.arrival.spec;
         match world.job_names.add(Arc::clone(&spec.name)) {
@@ -171,9 +171,9 @@ pub(super) fn arrange(
                 arrivals.push(draft.arrival);
             }
             // The copies of one entry get this message only once.
-            Err(_) if told == Some(draft.span) => {}
+            Err(_) if reported == Some(draft.span) => {}
             Err(_) => {
-                told = Some(draft.span);
+                reported = Some(draft.span);
                 let message = format!("two jobs are named `{}`", spec.name);
                 report.error_with_help(draft.span, message, "give each job a different name, or use `count:`");
             }

@@ -222,7 +222,7 @@ impl World {
         found
     }
 
-    /// The same without a note.
+    /// Like [`World::known_gpu_types`], but without the note that tells the user what was assumed.
     pub fn meant_gpu_types(&self, typed: &str) -> Vec<Arc<str>> {
         match self.gpu_types.get(typed) {
             Some(own) => vec![Arc::clone(own)],

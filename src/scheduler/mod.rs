@@ -86,6 +86,6 @@ pub use refusals::Refusals;
 pub use room::{asks_for_readiness, is_by_room, nodes_among_neighbours, place_among_neighbours, room};
 pub use scorer::{ScorerName, WeightedScorer};
 pub use select::{Selectable, refused_picks, select, select_for};
-pub use sight::{SchedulerView, Seats};
+pub use sight::{GangPart, SchedulerView};
 pub use target::{Target, TargetShape, TaskShape};
 pub use verdict::Verdict;

@@ -19,41 +19,41 @@ pub struct SchedulerView {
     pub fleet: Fleet,
     pub demand: Arc<Demand>,
     pub context: PlacementContext,
-    pub seats: Seats,
+    pub gang_part: GangPart,
     /// How many candidates the decision wants. A decision that wants one candidate draws it from several equal ones.
     pub keep: usize,
 }
 
-/// How many nodes of a job one decision covers.
+/// The nodes of a job that one decision covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seats {
+pub enum GangPart {
     /// All nodes of the demand.
-    All,
+    Whole,
     /// One node, with its own offer. For every node after the first, `master` is the place of the first node.
-    One { master: Option<NodeId> },
+    Node { master: Option<NodeId> },
 }
 
 impl SchedulerView {
     /// The request for instances, if the demand has requirements.
     pub fn ask(&self) -> Option<Ask<'_>> {
         self.demand.requirements()?;
-        let master = match self.seats {
-            Seats::All => None,
-            Seats::One { master } => master,
+        let master = match self.gang_part {
+            GangPart::Whole => None,
+            GangPart::Node { master } => master,
         };
         Some(Ask { master, ..Ask::of_whole(&self.demand, self.context) })
     }
 
     /// Makes the decision again by the plain computation, with everything that an explanation shows.
     pub fn examine(&self, options: &SchedulerOptions) -> Examination {
-        match (self.seats, self.ask()) {
-            (Seats::One { .. }, Some(ask)) => {
+        match (self.gang_part, self.ask()) {
+            (GangPart::Node { .. }, Some(ask)) => {
                 let (options, every) = (&options.offers, usize::MAX);
                 let decision = seek(options, &self.demand, &ask, &self.fleet, Grouping::EachNode, every);
                 let placer = OfferPlacer::new(options, &self.demand, ask, &self.fleet);
                 Examination { nodes: placer.findings(&decision), decision, message: None }
             }
-            (Seats::All | Seats::One { .. }, _) => {
+            (GangPart::Whole | GangPart::Node { .. }, _) => {
                 examine_for(options, &self.demand, self.context, &self.fleet, self.keep)
             }
         }

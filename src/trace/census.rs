@@ -261,8 +261,9 @@ mod tests {
     #[test]
     fn many_numbers_are_counted_in_ranges() {
         let counts: BTreeMap<u32, u64> = (0..=20).map(|number| (number, 1)).collect();
-        let told: Vec<String> = in_ranges(&counts).iter().map(|(range, count)| format!("{range}: {count}")).collect();
-        assert_eq!(told, ["up to 1: 2", "2: 1", "3-4: 2", "5-8: 4", "9-16: 8", "17-32: 4"]);
+        let described: Vec<String> =
+            in_ranges(&counts).iter().map(|(range, count)| format!("{range}: {count}")).collect();
+        assert_eq!(described, ["up to 1: 2", "2: 1", "3-4: 2", "5-8: 4", "9-16: 8", "17-32: 4"]);
     }
 
     /// Computed by hand: submissions at 0, 10, 10 and 40 s; run times of 1, 2, 3 and 10 s on 2 GPUs each.

@@ -167,9 +167,9 @@ fn download_one(file: &TraceFile, address: &str, cache: &Path, curl: &str) -> Re
         Err(fault) => return Err(failed(format!("cannot run {curl}: {fault}"))),
     };
     if !output.status.success() {
-        let told = String::from_utf8_lossy(&output.stderr);
-        let told = told.trim().lines().last().unwrap_or("").trim_start_matches("curl: ").to_string();
-        return Err(failed(if told.is_empty() { format!("curl failed: {}", output.status) } else { told }));
+        let message = String::from_utf8_lossy(&output.stderr);
+        let message = message.trim().lines().last().unwrap_or("").trim_start_matches("curl: ").to_string();
+        return Err(failed(if message.is_empty() { format!("curl failed: {}", output.status) } else { message }));
     }
     // If the answer is empty, curl may not create a file.
     if !beside.path.exists() {
@@ -371,11 +371,12 @@ mod tests {
         let server = serve(&[("/tiny.csv", b"another file\n".to_vec()), ("/cut.gz", cut)]);
         for name in ["tiny.csv", "cut.gz"] {
             let address = format!("{server}/{name}");
-            let told = get(&index(folder.path(), std::slice::from_ref(&address)), &roots(folder.path()), "tiny", None)
-                .unwrap_err()
-                .to_string();
-            assert!(told.starts_with(&format!("the content of {address} has sha256 ")), "{told}");
-            assert!(told.ends_with("; it was not stored"), "{told}");
+            let message =
+                get(&index(folder.path(), std::slice::from_ref(&address)), &roots(folder.path()), "tiny", None)
+                    .unwrap_err()
+                    .to_string();
+            assert!(message.starts_with(&format!("the content of {address} has sha256 ")), "{message}");
+            assert!(message.ends_with("; it was not stored"), "{message}");
             assert_eq!(kept(folder.path()), [""; 0]);
         }
     }
@@ -384,14 +385,17 @@ mod tests {
     fn what_is_not_at_its_address_is_told() {
         let folder = tempfile::tempdir().unwrap();
         let address = format!("{}/gone.csv", serve(&[]));
-        let told = get(&index(folder.path(), std::slice::from_ref(&address)), &roots(folder.path()), "tiny", None)
+        let message = get(&index(folder.path(), std::slice::from_ref(&address)), &roots(folder.path()), "tiny", None)
             .unwrap_err()
             .to_string();
-        assert!(told.starts_with(&format!("failed to download {address}: ")) && told.contains("404"), "{told}");
+        assert!(
+            message.starts_with(&format!("failed to download {address}: ")) && message.contains("404"),
+            "{message}"
+        );
         let into = folder.path().join("cache/traces/tiny-1/tiny.csv");
         let next =
             format!("\ndownload it by hand from one of its addresses and put it at {}, plain, or", into.display());
-        assert!(told.contains(&next), "{told}");
+        assert!(message.contains(&next), "{message}");
         assert_eq!(kept(folder.path()), [""; 0]);
     }
 
@@ -410,10 +414,10 @@ mod tests {
                 let _ = stream.shutdown(Shutdown::Both);
             }
         });
-        let told = get(&index(folder.path(), std::slice::from_ref(&address)), &roots(folder.path()), "tiny", None)
+        let message = get(&index(folder.path(), std::slice::from_ref(&address)), &roots(folder.path()), "tiny", None)
             .unwrap_err()
             .to_string();
-        assert!(told.starts_with(&format!("failed to download {address}: (18) ")), "{told}");
+        assert!(message.starts_with(&format!("failed to download {address}: (18) ")), "{message}");
         assert_eq!(kept(folder.path()), [""; 0]);
     }
 
@@ -421,10 +425,10 @@ mod tests {
     fn without_curl_it_is_told_what_to_put_where() {
         let folder = tempfile::tempdir().unwrap();
         let index = index(folder.path(), &["https://example.org/a/tiny.csv.gz".to_string()]);
-        let told = get_with(&index, &roots(folder.path()), "tiny", None, "no-such-program-as-curl").unwrap_err();
+        let message = get_with(&index, &roots(folder.path()), "tiny", None, "no-such-program-as-curl").unwrap_err();
         let into = folder.path().join("cache/traces/tiny-1/tiny.csv.gz");
         assert_eq!(
-            told.to_string(),
+            message.to_string(),
             format!(
                 "cannot download without curl on the PATH; \
                  download https://example.org/a/tiny.csv.gz yourself and put it at {}",
@@ -440,12 +444,12 @@ mod tests {
         let get = |from: &Path| get(&index, &roots(folder.path()), "tiny", Some(from));
         let source = folder.path().join("source");
         fs::create_dir_all(source.join("tiny-1")).unwrap();
-        let told = get(&source).unwrap_err().to_string();
-        assert_eq!(told, format!("no tiny.csv or tiny.csv.gz in {}", source.display()));
+        let message = get(&source).unwrap_err().to_string();
+        assert_eq!(message, format!("no tiny.csv or tiny.csv.gz in {}", source.display()));
         let from = source.join("tiny-1/tiny.csv.gz");
         fs::write(&from, gzip(b"another file\n")).unwrap();
-        let told = get(&source).unwrap_err().to_string();
-        assert!(told.starts_with(&format!("{} is not the indexed tiny: ", from.display())), "{told}");
+        let message = get(&source).unwrap_err().to_string();
+        assert!(message.starts_with(&format!("{} is not the indexed tiny: ", from.display())), "{message}");
         assert_eq!(kept(folder.path()), [""; 0]);
         fs::write(&from, gzip(CONTENT)).unwrap();
         assert_eq!(get(&source).unwrap().files[0].how, Acquisition::Copied { from });
@@ -460,8 +464,8 @@ mod tests {
         fs::create_dir_all(carried.join("tiny-1")).unwrap();
         fs::write(carried.join("tiny-1/tiny.csv"), "changed").unwrap();
         let roots = Roots { carried: Some(carried.clone()), ..roots(folder.path()) };
-        let told = get(&index, &roots, "tiny", None).unwrap_err().to_string();
-        assert!(told.contains("takes precedence over the cache; remove or replace it"), "{told}");
+        let message = get(&index, &roots, "tiny", None).unwrap_err().to_string();
+        assert!(message.contains("takes precedence over the cache; remove or replace it"), "{message}");
         assert_eq!(fs::read(carried.join("tiny-1/tiny.csv")).unwrap(), b"changed");
         let nowhere = get(&index, &Roots::default(), "tiny", None).unwrap_err().to_string();
         assert!(nowhere.starts_with("there is no folder for traces: set DRYRACK_CACHE"), "{nowhere}");

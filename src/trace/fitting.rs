@@ -427,7 +427,7 @@ mod tests {
         assert_eq!(fit(&few, None, 1), Err(FitError::TooFew { found: 99 }));
         let tasks: Vec<TraceTask> = lublin(Kinds::One, 64, 100, 7).collect();
         let honest = serde_json::to_value(fit(&tasks, None, 1).unwrap()).unwrap();
-        for (field, value, told) in [
+        for (field, value, message) in [
             ("serial", serde_json::json!(1.5), "`serial`: expected a share from 0 to 1, found 1.5"),
             (
                 "widths",
@@ -441,7 +441,7 @@ mod tests {
             let mut wrong = honest.clone();
             wrong["parameters"][field] = value;
             let found = Fitted::read(&wrong.to_string()).unwrap_err().to_string();
-            assert!(found.contains(told), "{found}");
+            assert!(found.contains(message), "{found}");
         }
     }
 

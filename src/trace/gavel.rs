@@ -190,16 +190,16 @@ mod tests {
         assert_eq!(measured.rates, [rates("k80", 500_000_000), rates("v100", 2_500_000_000)]);
         assert_eq!(second.measured.as_ref().expect("it was measured").rates, [rates("v100", 4_000_000_000)]);
         assert_eq!(trace.tally.count(Oddity::NoThroughput), 1);
-        let told = collect(&file, JobRows::new(&file, "Net\tcd\t1\n".as_bytes()).unwrap()).unwrap_err().to_string();
-        assert!(told.ends_with("a.trace:1:1: expected 7 or 10 fields between tabs, found 3"), "{told}");
+        let message = collect(&file, JobRows::new(&file, "Net\tcd\t1\n".as_bytes()).unwrap()).unwrap_err().to_string();
+        assert!(message.ends_with("a.trace:1:1: expected 7 or 10 fields between tabs, found 3"), "{message}");
     }
 
     #[test]
     fn a_list_without_its_table_is_told_what_it_lacks() {
         let file = Path::new("/nowhere/a.trace");
-        let told = JobRows::new(file, "".as_bytes()).err().unwrap().to_string();
+        let message = JobRows::new(file, "".as_bytes()).err().unwrap().to_string();
         assert_eq!(
-            told,
+            message,
             "/nowhere/a.trace: the durations follow from Gavel's simulation_throughputs.json, which is neither beside \
              the file nor in a folder above it"
         );

@@ -179,13 +179,13 @@ mod tests {
         ];
         for (row, expected) in rows {
             let text = format!("user,vc,jobname,gpu_num,state,submit_time,duration\n{row}\n");
-            let told = read_tasks_from(Path::new("log.csv"), text.as_bytes()).map_err(|fault| fault.to_string());
-            assert_eq!(told.map(|_| ()), Err(expected.to_string()));
+            let message = read_tasks_from(Path::new("log.csv"), text.as_bytes()).map_err(|fault| fault.to_string());
+            assert_eq!(message.map(|_| ()), Err(expected.to_string()));
         }
         let text = "timestamp,duration,num_gpus,gpu_time,cluster\n2017-10-09 07:01:55,66.0,2,66.0,11cb48\n";
-        let told = read_philly_from(Path::new("p.csv"), text.as_bytes()).map_err(|fault| fault.to_string());
+        let message = read_philly_from(Path::new("p.csv"), text.as_bytes()).map_err(|fault| fault.to_string());
         let expected = "p.csv:2:28: expected the duration times the number of GPUs, found `66.0`";
-        assert_eq!(told.map(|_| ()), Err(expected.to_string()));
+        assert_eq!(message.map(|_| ()), Err(expected.to_string()));
     }
 
     #[test]

@@ -200,9 +200,9 @@ fn is_plain_name(name: &str) -> bool {
 }
 
 fn bad_index(file: &Path, fault: &serde_json::Error) -> TraceError {
-    let told = fault.to_string();
+    let message = fault.to_string();
     // serde_json ends its message with the position. Drop it, because the position is reported separately here.
-    let problem = told.rsplit_once(" at line ").map_or(told.as_str(), |(problem, _)| problem).to_string();
+    let problem = message.rsplit_once(" at line ").map_or(message.as_str(), |(problem, _)| problem).to_string();
     TraceError::BadIndex { file: file.to_path_buf(), line: fault.line(), column: fault.column(), problem }
 }
 
@@ -226,14 +226,14 @@ mod tests {
     #[test]
     fn an_unknown_name_is_answered_with_the_nearest() {
         let index = Index::built_in();
-        let told = index.trace("opneb").unwrap_err().to_string();
-        assert_eq!(told, "unknown trace `opneb`; did you mean `openb`?");
-        let told = index.trace("philly").unwrap_err().to_string();
-        assert_eq!(told, "unknown trace `philly`; expected one of gaia, openb, genai-2026");
-        let told = index.trace("openb").unwrap().tasks(Some("cpu30")).unwrap_err().to_string();
-        assert_eq!(told, "trace openb has no list of tasks `cpu30`; did you mean `cpu300`?");
-        let told = index.trace("gaia").unwrap().nodes(None).unwrap_err().to_string();
-        assert_eq!(told, "trace gaia contains no nodes");
+        let message = index.trace("opneb").unwrap_err().to_string();
+        assert_eq!(message, "unknown trace `opneb`; did you mean `openb`?");
+        let message = index.trace("philly").unwrap_err().to_string();
+        assert_eq!(message, "unknown trace `philly`; expected one of gaia, openb, genai-2026");
+        let message = index.trace("openb").unwrap().tasks(Some("cpu30")).unwrap_err().to_string();
+        assert_eq!(message, "trace openb has no list of tasks `cpu30`; did you mean `cpu300`?");
+        let message = index.trace("gaia").unwrap().nodes(None).unwrap_err().to_string();
+        assert_eq!(message, "trace gaia contains no nodes");
     }
 
     #[test]
@@ -251,7 +251,7 @@ mod tests {
             "i.json: trace gaia: `--config=UniLu-Gaia-2014-2.swf.gz` does not begin with https:// or http://"
         );
         assert_eq!(change("\"openb\"", "\"gaia\""), "i.json: trace gaia: is listed twice");
-        let told = change("\"licence\"", "\"license\"");
-        assert!(told.starts_with("i.json:10:") && told.contains("unknown field `license`"), "{told}");
+        let message = change("\"licence\"", "\"license\"");
+        assert!(message.starts_with("i.json:10:") && message.contains("unknown field `license`"), "{message}");
     }
 }

@@ -114,8 +114,11 @@ mod tests {
         let roots = Roots { carried: Some(folder.path().to_path_buf()), ..Roots::default() };
         for content in ["1 0 1 5 2 -1 -1 2 60 -1 1 1 1 1 1 -1 -1 -1\n", "not a log\n", "\x1f\u{8b}"] {
             std::fs::write(gaia.join("UniLu-Gaia-2014-2.swf"), content).unwrap();
-            let told = load_tasks(&Index::built_in(), &roots, "gaia", None).unwrap_err().to_string();
-            assert!(told.contains("UniLu-Gaia-2014-2.swf is not the indexed gaia: its content has sha256 "), "{told}");
+            let message = load_tasks(&Index::built_in(), &roots, "gaia", None).unwrap_err().to_string();
+            assert!(
+                message.contains("UniLu-Gaia-2014-2.swf is not the indexed gaia: its content has sha256 "),
+                "{message}"
+            );
         }
     }
 }

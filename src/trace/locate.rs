@@ -234,11 +234,11 @@ mod tests {
         let index = Index::built_in();
         let openb = index.trace("openb").unwrap();
         let file = openb.tasks(Some("cpu037")).unwrap();
-        let told = locate(&roots, openb, file).unwrap_err().to_string();
+        let message = locate(&roots, openb, file).unwrap_err().to_string();
         let places = [at("carried/openb"), at("data/traces/openb"), at("cache/traces/openb")];
         let shown = places.each_ref().map(|place| place.display().to_string()).join(", ");
         assert_eq!(
-            told,
+            message,
             format!(
                 "trace openb is missing: no openb_pod_list_cpu037.csv in {shown}; \
                  get it with `dryrack trace get openb`"

@@ -374,10 +374,10 @@ mod tests {
     #[test]
     fn times_are_there_all_or_none() {
         let text = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time\np,1,1,0,0,5\n";
-        let told = read_tasks_from(Path::new("pods.csv"), text.as_bytes()).unwrap_err().to_string();
+        let message = read_tasks_from(Path::new("pods.csv"), text.as_bytes()).unwrap_err().to_string();
         let needed = "all of creation_time, deletion_time, scheduled_time are needed";
         assert_eq!(
-            told,
+            message,
             format!(
                 "pods.csv: 2 faults\n  pods.csv:1: no column `deletion_time`; {needed}\n  \
                  pods.csv:1: no column `scheduled_time`; {needed}"
@@ -465,13 +465,13 @@ mod tests {
 
     #[test]
     fn all_faults_of_a_file_are_told_at_once() {
-        let told = pods("p,x,1,0,0,,LS,Running,1,2,1\nq,1,y,0,0,,LS,Running,1,2,1").unwrap_err().to_string();
+        let message = pods("p,x,1,0,0,,LS,Running,1,2,1\nq,1,y,0,0,,LS,Running,1,2,1").unwrap_err().to_string();
         assert!(
-            told.starts_with("pods.csv: 2 faults\n  pods.csv:2:3: ") && told.contains("\n  pods.csv:3:5: "),
-            "{told}"
+            message.starts_with("pods.csv: 2 faults\n  pods.csv:2:3: ") && message.contains("\n  pods.csv:3:5: "),
+            "{message}"
         );
-        let told = pods(&"p\n".repeat(30)).unwrap_err().to_string();
-        assert!(told.starts_with("pods.csv: 30 faults") && told.ends_with("\n  and 10 more"), "{told}");
+        let message = pods(&"p\n".repeat(30)).unwrap_err().to_string();
+        assert!(message.starts_with("pods.csv: 30 faults") && message.ends_with("\n  and 10 more"), "{message}");
     }
 
     proptest::proptest! {

@@ -304,9 +304,9 @@ impl<R: BufRead> JsonRows<R> {
         };
         let read: Result<Line, serde_json::Error> = serde_json::from_slice(self.lines.bytes());
         let line = read.map_err(|fault| {
-            let told = fault.to_string();
+            let message = fault.to_string();
             // serde_json ends its message with the position. Drop it, because the position is reported separately here.
-            bad(fault.column(), told.rsplit_once(" at line ").map_or(&*told, |(problem, _)| problem).to_string())
+            bad(fault.column(), message.rsplit_once(" at line ").map_or(&*message, |(problem, _)| problem).to_string())
         })?;
         match line.gpu_milli {
             Some(milli) if !is_share(milli) => Err(bad(1, format!("expected {SHARE} as gpu_milli, found {milli}"))),

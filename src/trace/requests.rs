@@ -194,9 +194,9 @@ mod tests {
             (&format!("{own}5,12,x\n"), "2:6: expected a number of tokens, found `x`"),
             (&format!("{own}5,12\n"), "2:3: expected a number of tokens, found nothing"),
         ];
-        for (text, told) in rows {
+        for (text, message) in rows {
             let found = read(text).expect_err("it is wrong");
-            assert!(found.contains(told), "{text}: {found}");
+            assert!(found.contains(message), "{text}: {found}");
         }
     }
 }

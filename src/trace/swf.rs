@@ -378,7 +378,7 @@ mod tests {
             ("1 0 1 5 2 -1 -1 2 60 -1 1 1 1 1 1 -1 -1 -1 9 9", &[Oddity::ExtraFields], 1),
             // Times with decimals, and minus zero, which can result from a difference of floats.
             ("2060 2754.556511 -0.0 140.95 2 -1 -1 2 212.0 -1 1 -1 -1 -1 -1 -1 -1 -1", &[], 1),
-            // A row with status 2 is not left out if no earlier row belongs to the same job.
+            // A row with status 2 is kept if it is the first row of its job.
             ("1 0 1 5 2 -1 -1 2 60 -1 2 1 1 1 1 -1 -1 -1", &[], 1),
         ];
         for (row, expected, kept) in rows {
@@ -456,13 +456,13 @@ mod tests {
             ("# no comment", "1:13: expected 18 fields, found the end of the line after 3"),
         ];
         for (text, expected) in rows {
-            let told = jobs(text).map_err(|fault| fault.to_string());
-            assert_eq!(told, Err(format!("log.swf:{expected}")), "{text}");
+            let message = jobs(text).map_err(|fault| fault.to_string());
+            assert_eq!(message, Err(format!("log.swf:{expected}")), "{text}");
         }
-        let told = jobs(&"1 ".repeat(65)).unwrap_err().to_string();
-        assert_eq!(told, "log.swf:1:129: expected at most 64 fields, found a further one");
-        let told = jobs(&"1 ".repeat(40_000)).unwrap_err().to_string();
-        assert_eq!(told, "log.swf:1:1: expected a line of at most 65536 bytes, found a longer one");
+        let message = jobs(&"1 ".repeat(65)).unwrap_err().to_string();
+        assert_eq!(message, "log.swf:1:129: expected at most 64 fields, found a further one");
+        let message = jobs(&"1 ".repeat(40_000)).unwrap_err().to_string();
+        assert_eq!(message, "log.swf:1:1: expected a line of at most 65536 bytes, found a longer one");
     }
 
     #[test]
@@ -471,8 +471,8 @@ mod tests {
         let whole = include_bytes!("../../traces/unilu-gaia-2014/UniLu-Gaia-2014-2.swf.gz");
         let path = folder.path().join("log.swf.gz");
         std::fs::write(&path, &whole[..whole.len() / 2]).unwrap();
-        let told = read_file(&path).unwrap_err().to_string();
-        assert!(told.contains("failed to read") && told.contains("log.swf.gz at line "), "{told}");
+        let message = read_file(&path).unwrap_err().to_string();
+        assert!(message.contains("failed to read") && message.contains("log.swf.gz at line "), "{message}");
     }
 
     /// The expected values are from traces/unilu-gaia-2014/NOTICE. They were counted there by other means.

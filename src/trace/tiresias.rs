@@ -95,7 +95,7 @@ mod tests {
         let nodes = read_nodes_from(Path::new("n4g4.csv"), text.as_bytes()).unwrap().nodes;
         assert_eq!(nodes.len(), 4);
         assert_eq!((nodes[3].name.as_str(), nodes[3].switch.as_deref()), ("switch-1-node-1", Some("switch-1")));
-        let told = read_nodes_from(Path::new("n.csv"), format!("{text}1,1,1,1,1\n").as_bytes()).unwrap_err();
-        assert_eq!(told.to_string(), "n.csv:3:1: expected one line for the whole cluster, found another");
+        let message = read_nodes_from(Path::new("n.csv"), format!("{text}1,1,1,1,1\n").as_bytes()).unwrap_err();
+        assert_eq!(message.to_string(), "n.csv:3:1: expected one line for the whole cluster, found another");
     }
 }

@@ -110,7 +110,7 @@ pub(super) fn parse_scaled_sum(text: &str, units: &[(&str, u64)], expected: &'st
     if trimmed.is_empty() { Err(UnitError::Malformed { text: own(), expected }) } else { Ok(sum) }
 }
 
-/// Parses a decimal number such as `2.2` in parts of which `scale` make one. The result is exact.
+/// Parses a decimal number such as `2.2`, and returns it times `scale`. The result is exact.
 pub fn decimal(text: &str, scale: u64, expected: &'static str) -> Result<u64, UnitError> {
     match text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
         true => scale_decimal(text, scale, text, expected),

@@ -167,10 +167,10 @@ pub fn calibrate_outside(
         let others = others.map(|other| (period(other.outside, clock), other));
         Some(judged(pass, period(best.outside, clock), &best, others))
     };
-    let heard = |told: Calibrated<PassOptions>, clock| coarse(told, period(best.outside, clock), every);
+    let heard = |calibrated: Calibrated<PassOptions>, clock| coarse(calibrated, period(best.outside, clock), every);
     let place = heard(clock_told(Clock::Place)?, Clock::Place);
-    let backfill = clock_told(Clock::Backfill).map(|told| heard(told, Clock::Backfill));
-    let backfilling = backfill.as_ref().map_or(own.backfill, |told| told.value().or(own.backfill));
+    let backfill = clock_told(Clock::Backfill).map(|calibrated| heard(calibrated, Clock::Backfill));
+    let backfilling = backfill.as_ref().map_or(own.backfill, |calibrated| calibrated.value().or(own.backfill));
     let known = Outside { place: place.value().unwrap_or(own.place), backfill: backfilling, ..own };
     let tried: Vec<ClockTrial> = (std::iter::once(known))
         .chain(COMPLETING.into_iter().map(|completing| Outside { completing, ..known }))
@@ -182,16 +182,16 @@ pub fn calibrate_outside(
     let completing = judged(value, value, best, others.map(|other| (other.outside.completing, other)));
     let completing = if value == own.completing { completing } else { coarse(completing, value, every) };
     let outside = Outside { completing: completing.value().unwrap_or(own.completing), ..known };
-    let are_told = place.value().is_some() && backfill.as_ref().is_none_or(|told| told.value().is_some());
+    let are_told = place.value().is_some() && backfill.as_ref().is_none_or(|calibrated| calibrated.value().is_some());
     let later = |error: &i64| SimDuration::from_nanos(u64::try_from(*error).unwrap_or(0));
     let later = are_told.then(|| median(fitting.tried(outside).errors.values().map(later).collect()));
     Some(Calibration { place, backfill, completing, outside, later })
 }
 
-fn coarse<T>(told: Calibrated<T>, found: SimDuration, every: SimDuration) -> Calibrated<T> {
-    match told {
+fn coarse<T>(calibrated: Calibrated<T>, found: SimDuration, every: SimDuration) -> Calibrated<T> {
+    match calibrated {
         _ if found < every.saturating_mul(LOOKS) => Calibrated::Coarse { found, every },
-        told => told,
+        calibrated => calibrated,
     }
 }
 

@@ -288,9 +288,9 @@ fn told_again_and_again(
             let (rounds, into) = (time.as_nanos() / whole, time.as_nanos() % whole);
             u128::from(rounds) * u128::from(*length) + u128::from(into.saturating_sub(before).min(*length))
         };
-        let told = up_to(to) - up_to(from);
-        if told > 0 {
-            tell(told, Some(*level));
+        let covered = up_to(to) - up_to(from);
+        if covered > 0 {
+            tell(covered, Some(*level));
         }
         before += length;
     }
@@ -421,8 +421,8 @@ mod tests {
                     }
                 }
                 let gpu = GpuUsage { shape: shape.clone(), noise: Permille::ZERO, memory: None };
-                let told = Usage::new(vec![gpu]).between(0, minutes(from), minutes(to), |now| now == level(0));
-                assert_eq!(told, read, "{shape:?} from {from} to {to}");
+                let covered = Usage::new(vec![gpu]).between(0, minutes(from), minutes(to), |now| now == level(0));
+                assert_eq!(covered, read, "{shape:?} from {from} to {to}");
             }
         }
     }

@@ -110,7 +110,7 @@ impl Budgets {
         if now == SimTime::ZERO {
             return Vec::new();
         }
-        let mut told = Vec::new();
+        let mut described = Vec::new();
         for index in std::mem::take(&mut self.changed) {
             let Followed { object, shown, expected, healthy, .. } = &mut self.budgets[index];
             let Some(allowed) = object.spec.allows(*healthy, *expected) else { continue };
@@ -121,10 +121,10 @@ impl Budgets {
                 value["status"]["currentHealthy"] = Value::from(*healthy);
                 value["status"]["desiredHealthy"] = Value::from(healthy.saturating_sub(allowed.unsigned_abs().into()));
                 value["status"]["expectedPods"] = Value::from(*expected);
-                told.push(value);
+                described.push(value);
             }
         }
-        told
+        described
     }
 
     /// Shows all budgets again to a program that was started again. It sees what they state first.

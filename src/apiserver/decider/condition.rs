@@ -6,7 +6,7 @@ use dryrack_event::{Histogram, Reason};
 /// The longest text that is stored with a decision, in bytes.
 const LONGEST_TEXT: usize = 4096;
 
-/// How the list of reasons begins, after the number of nodes.
+/// The text between the number of nodes and the list of reasons.
 const AVAILABLE: &str = " nodes are available: ";
 
 /// Reads a message such as `0/3 nodes are available: 1 Insufficient cpu, 2 Too many pods.` A reason that is not one of

@@ -124,12 +124,12 @@ impl<'s> Row<'s> {
         }
         let version = |tried: &ReleaseOutcome| tried.release.split("==").last().unwrap_or_default().to_string();
         let stretches = self.tried.chunk_by(|one, other| one.outcome == other.outcome);
-        let told = stretches.map(|stretch| {
+        let described = stretches.map(|stretch| {
             let (first, last) = (version(&stretch[0]), version(&stretch[stretch.len() - 1]));
             let to = if stretch.len() == 1 { String::new() } else { format!(" to {last}") };
             format!("{} {first}{to}", stretch[0].outcome.name())
         });
-        told.collect::<Vec<_>>().join(", ")
+        described.collect::<Vec<_>>().join(", ")
     }
 
     fn json(&self) -> serde_json::Value {

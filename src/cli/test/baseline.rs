@@ -64,13 +64,17 @@ impl Change {
 
     /// The differences, in one to three lines; empty if the run is new or equal to the baseline.
     pub fn lines(&self) -> Vec<String> {
-        let told = |line: &Option<String>| line.clone().unwrap_or_else(|| "(nothing more)".to_string());
+        let described = |line: &Option<String>| line.clone().unwrap_or_else(|| "(nothing more)".to_string());
         match self {
             Change::Same | Change::New => Vec::new(),
             Change::Gone => vec!["is stored but no longer exists".to_string()],
             Change::LogOnly => vec!["has the same decisions, but its log differs".to_string()],
             Change::Decision { number, was, now } => {
-                vec![format!("decision {number}"), format!("  was  {}", told(was)), format!("  now  {}", told(now))]
+                vec![
+                    format!("decision {number}"),
+                    format!("  was  {}", described(was)),
+                    format!("  now  {}", described(now)),
+                ]
             }
         }
     }

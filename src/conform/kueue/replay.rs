@@ -275,11 +275,11 @@ impl<'w> Replay<'w> {
             let place = if self.kueue.is_active(*id) { &mut active } else { &mut inadmissible };
             let of_queue: &mut Vec<String> = place.entry(self.kueue.queue_of(*id).to_string()).or_default();
             of_queue.push(name.to_string());
-            let told = self.kueue.condition(*id).map(|it| {
+            let condition = self.kueue.condition(*id).map(|it| {
                 let reason = it.reason.map_or("", |reason| reason.name());
                 format!("{reason}: {}", it.message)
             });
-            status.insert(name.to_string(), told.unwrap_or_default());
+            status.insert(name.to_string(), condition.unwrap_or_default());
         }
         let State { usage, borrowed, share } = self.state();
         EndSeen { admitted, active, inadmissible, usage, borrowed, share, status }

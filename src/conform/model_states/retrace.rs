@@ -275,9 +275,9 @@ fn canonical(row: &RowRecord) -> RowRecord {
 }
 
 fn describe(rows: &[RowRecord]) -> String {
-    let told = |row: &RowRecord| {
+    let described = |row: &RowRecord| {
         let place = row.worker.as_ref().map_or("nowhere".to_string(), |worker| format!("{worker}{:?}", row.gpus));
         format!("{} {} {} {place}", row.id, row.model, row.state)
     };
-    if rows.is_empty() { "no rows".to_string() } else { rows.iter().map(told).collect::<Vec<String>>().join(", ") }
+    if rows.is_empty() { "no rows".to_string() } else { rows.iter().map(described).collect::<Vec<String>>().join(", ") }
 }

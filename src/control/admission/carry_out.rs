@@ -52,7 +52,7 @@ fn submit(core: &mut Core, number: WorkloadNumber) {
             core.admission.is_due = true;
             match core.admission.kueue().is_queue_stopped(&queue) {
                 true => tell(core, number, Reason::QueueInactive, &format!("ClusterQueue {queue} is inactive")),
-                false => core.admission.workload_mut(number).told = (Reason::PendingEvaluation, Arc::from("")),
+                false => core.admission.workload_mut(number).last_logged = (Reason::PendingEvaluation, Arc::from("")),
             }
         }
     }
@@ -163,20 +163,20 @@ fn carry_out(core: &mut Core, flow: &mut dyn Flow, cycle: &Cycle) {
     }
 }
 
-/// The place of each pod set, and the same as an event tells it.
+/// The place of each pod set, once for this module and once for the event.
 fn places(kueue: &Kueue, head: &Head) -> Vec<(AdmittedSet, AdmittedPodSet)> {
     let names = kueue.names();
     let of_set = |set: &dryrack_kueue::PodSetAssignment| {
         let mut terms = Terms::default();
-        let (mut told, mut flavors) = (BTreeMap::new(), BTreeSet::new());
+        let (mut assigned, mut flavors) = (BTreeMap::new(), BTreeSet::new());
         for (resource, choice) in &set.flavors {
-            told.insert(Arc::clone(names.resource(*resource)), Arc::clone(names.flavor(choice.flavor)));
+            assigned.insert(Arc::clone(names.resource(*resource)), Arc::clone(names.flavor(choice.flavor)));
             if let Some(spec) = kueue.flavor(choice.flavor).filter(|_| flavors.insert(choice.flavor)) {
                 terms.node_selector.extend(spec.node_labels.clone());
                 terms.tolerations.extend(spec.tolerations.clone());
             }
         }
-        let (mut domains, mut told_domains) = (Vec::new(), Vec::new());
+        let (mut domains, mut logged_domains) = (Vec::new(), Vec::new());
         let with_topology = flavors.first().copied();
         for (leaf, pods) in set.placement.iter().flatten() {
             let pods = u32::try_from(*pods).unwrap_or(u32::MAX);
@@ -184,7 +184,7 @@ fn places(kueue: &Kueue, head: &Head) -> Vec<(AdmittedSet, AdmittedPodSet)> {
             let mut own = terms.clone();
             own.node_selector.extend(kueue.domain_labels(flavor, *leaf));
             domains.push((pods, own));
-            told_domains.push((kueue.domain_values(flavor, *leaf).to_vec(), pods));
+            logged_domains.push((kueue.domain_values(flavor, *leaf).to_vec(), pods));
         }
         if domains.is_empty() {
             domains.push((set.count, terms));
@@ -192,7 +192,7 @@ fn places(kueue: &Kueue, head: &Head) -> Vec<(AdmittedSet, AdmittedPodSet)> {
         let (name, count) = (Arc::clone(&set.name), set.count);
         (
             AdmittedSet { count, domains, places: Vec::new() },
-            AdmittedPodSet { name, count, flavors: told, domains: told_domains },
+            AdmittedPodSet { name, count, flavors: assigned, domains: logged_domains },
         )
     };
     head.assignment.pod_sets.iter().map(of_set).collect()
@@ -204,7 +204,7 @@ fn admit(core: &mut Core, flow: &mut dyn Flow, number: WorkloadNumber, head: &He
     let (sets, pod_sets): (Vec<_>, Vec<_>) = places(kueue, head).into_iter().unzip();
     let workload = core.admission.workload_mut(number);
     workload.standing = Standing::Admitted(head.workload, sets);
-    workload.told = (Reason::PartiallyAdmitted, Arc::from(""));
+    workload.last_logged = (Reason::PartiallyAdmitted, Arc::from(""));
     let job = workload.jobs[0];
     core.emit(Event::Admitted { job, queue, pod_sets });
     fill(core, flow, number);

@@ -30,7 +30,7 @@ pub(super) fn evict_workload(core: &mut Core, flow: &mut dyn Flow, id: WorkloadI
     let (text, since): (Arc<str>, SimTime) = (Arc::from(text), core.now);
     let workload = core.admission.workload_mut(number);
     workload.standing = Standing::Evicting { id, since };
-    workload.told = (because, Arc::clone(&text));
+    workload.last_logged = (because, Arc::clone(&text));
     let job = workload.jobs[0];
     core.emit(Event::Evicted { job, because, by, text });
     let replicas = replicas_of(core, number);

@@ -79,7 +79,7 @@ impl Admission {
                 jobs: Vec::new(),
                 open: 0,
                 standing: Standing::Inadmissible,
-                told: (Reason::PendingEvaluation, Arc::from("")),
+                last_logged: (Reason::PendingEvaluation, Arc::from("")),
             });
             self.fresh.push(number);
         }

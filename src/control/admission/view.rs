@@ -56,7 +56,7 @@ impl Admission {
             Standing::Evicting { .. } => AdmissionState::Evicting,
             Standing::Over => AdmissionState::Over,
         };
-        let (because, message) = workload.told.clone();
+        let (because, message) = workload.last_logged.clone();
         Some(AdmissionView {
             workload: Arc::clone(&spec.name),
             local_queue: Arc::clone(&spec.queue),

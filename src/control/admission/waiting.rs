@@ -16,11 +16,11 @@ pub(super) fn replicas_of(core: &Core, number: WorkloadNumber) -> Vec<ReplicaInd
 /// Logs why a workload waits, unless the same was logged last, and holds its replicas.
 pub(super) fn tell(core: &mut Core, number: WorkloadNumber, because: Reason, text: &str) {
     let workload = core.admission.workload_mut(number);
-    if workload.told.0 == because && &*workload.told.1 == text {
+    if workload.last_logged.0 == because && &*workload.last_logged.1 == text {
         return;
     }
     let text: Arc<str> = Arc::from(text);
-    workload.told = (because, Arc::clone(&text));
+    workload.last_logged = (because, Arc::clone(&text));
     let job = workload.jobs[0];
     core.emit(Event::NotAdmitted { job, because, text });
     for index in replicas_of(core, number) {
@@ -41,7 +41,7 @@ pub(super) fn tell_untold(core: &mut Core) {
         let workload = core.admission.workload(number);
         let because = match workload.standing {
             Standing::Admitted(..) => Reason::PartiallyAdmitted,
-            _ => workload.told.0,
+            _ => workload.last_logged.0,
         };
         if core.store[index].held.is_none() {
             hold_waiting(core, index, because);

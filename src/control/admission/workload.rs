@@ -22,8 +22,8 @@ pub(crate) struct Workload {
     /// The number of its jobs that have not ended.
     pub open: usize,
     pub standing: Standing,
-    /// Why it waits, as was last told.
-    pub told: (Reason, Arc<str>),
+    /// The last reason and message that were logged about it.
+    pub last_logged: (Reason, Arc<str>),
 }
 
 pub(crate) enum Standing {

@@ -7,7 +7,7 @@ use super::Core;
 use super::parts::examined::Watched;
 use super::store::{Replica, ReplicaIndex};
 use dryrack_fleet::Fleet;
-use dryrack_scheduler::{Candidate, SchedulerView, Seats};
+use dryrack_scheduler::{Candidate, GangPart, SchedulerView};
 use dryrack_workload::Demand;
 
 impl Core {
@@ -20,17 +20,23 @@ impl Core {
     pub(crate) fn sight(
         &self,
         index: ReplicaIndex,
-        part: Option<(Arc<Demand>, Seats)>,
+        part: Option<(Arc<Demand>, GangPart)>,
         fleet: &Fleet,
         keep: usize,
     ) -> SchedulerView {
         let replica = &self.store[index];
-        let whole = || (Arc::clone(self.store.demand(replica.demand)), Seats::All);
-        let (demand, seats) = part.unwrap_or_else(whole);
-        SchedulerView { fleet: fleet.clone(), demand, context: self.context(replica.attempt_id()), seats, keep }
+        let whole = || (Arc::clone(self.store.demand(replica.demand)), GangPart::Whole);
+        let (demand, gang_part) = part.unwrap_or_else(whole);
+        SchedulerView { fleet: fleet.clone(), demand, context: self.context(replica.attempt_id()), gang_part, keep }
     }
 
-    fn examined(&self, index: ReplicaIndex, part: Option<(Arc<Demand>, Seats)>, fleet: &Fleet, keep: usize) -> Watched {
+    fn examined(
+        &self,
+        index: ReplicaIndex,
+        part: Option<(Arc<Demand>, GangPart)>,
+        fleet: &Fleet,
+        keep: usize,
+    ) -> Watched {
         let sight = self.sight(index, part, fleet, keep);
         let examination = sight.examine(&self.profile.scheduler);
         Watched { at: self.now, attempt: self.store[index].attempt_id(), sight, examination }
@@ -57,9 +63,9 @@ impl Core {
     }
 
     /// Like [`Core::examine_if_watched`], for a demand other than the replica's own.
-    pub(crate) fn examine_part_if_watched(&mut self, index: ReplicaIndex, demand: &Arc<Demand>, seats: Seats) {
+    pub(crate) fn examine_part_if_watched(&mut self, index: ReplicaIndex, demand: &Arc<Demand>, gang_part: GangPart) {
         if self.is_watched(index) {
-            let watched = self.examined(index, Some((Arc::clone(demand), seats)), &self.fleet, 1);
+            let watched = self.examined(index, Some((Arc::clone(demand), gang_part)), &self.fleet, 1);
             self.deciding.examined.keep(watched);
         }
     }

@@ -97,7 +97,7 @@ impl Core {
         }
         let mut upcoming: BTreeMap<Arc<str>, Holding> = BTreeMap::new();
         for (index, placement) in &self.clouds.scale_up.upcoming {
-            fleet.promise(placement);
+            fleet.take_in_advance(placement);
             if let Some(project) = self.project_with_quota(*index) {
                 let sum = upcoming.entry(project).or_default();
                 *sum = sum.and(self.holding(placement));
@@ -145,7 +145,7 @@ impl Core {
         if !self.is_within_quota(index, wanted) {
             return Err(NoInstance::OverQuota);
         }
-        search.fleet.promise(&placement);
+        search.fleet.take_in_advance(&placement);
         self.make_for(&placement, None);
         if placement.claims().iter().any(|claim| self.clouds.instances.is_coming(claim.node)) {
             search.upcoming.extend(project.map(|project| (project, wanted)));

@@ -244,8 +244,8 @@ impl Kubernetes {
         let before = self.queue.refusal(group);
         let same = before.is_some_and(|before| before.held.1.has_same_reasons(&refusal.held.1));
         let untold = self.queue.take_untold(group);
-        let told = if same { untold } else { self.queue.pods_of(group) };
-        told.into_iter().for_each(|pod| core.hold(pod, refusal.held.clone()));
+        let pods = if same { untold } else { self.queue.pods_of(group) };
+        pods.into_iter().for_each(|pod| core.hold(pod, refusal.held.clone()));
         self.queue.refuse(group, refusal);
     }
 

@@ -74,7 +74,7 @@ impl Kubernetes {
         true
     }
 
-    /// Asserts that the ledger holds each GPU once for each pod whose claims have a device of it. A pod that states its node
+    /// Asserts that the ledger counts each pod once on each GPU of which its claims have a device. A pod that states its node
     /// holds only the devices that its claims had when it was bound.
     pub(super) fn check_devices(&self, core: &Core) {
         for (_, node) in core.fleet.iter().filter(|(_, node)| !node.shape.devices.is_empty()) {

@@ -40,7 +40,7 @@ use clock::LoopKind;
 use dryrack_event::{Lifecycle, Outcome, Phase, Reason};
 use dryrack_ids::{AttemptId, JobId, NodeId};
 use dryrack_lifecycle::{MemberState, WholeState, is_member_edge, is_whole_edge};
-use dryrack_scheduler::Seats;
+use dryrack_scheduler::GangPart;
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::Demand;
 
@@ -134,13 +134,13 @@ impl Flow for Polled {
         true
     }
 
-    fn part_of(&self, core: &Core, index: ReplicaIndex) -> Option<(Arc<Demand>, Seats)> {
+    fn part_of(&self, core: &Core, index: ReplicaIndex) -> Option<(Arc<Demand>, GangPart)> {
         Some(part(core, index, self.siblings(index), self.places_whole()))
     }
 
-    fn first_seats(&self, demand: &Demand) -> Seats {
+    fn first_gang_part(&self, demand: &Demand) -> GangPart {
         let one_by_one = !self.places_whole() && demand.requirements().is_some();
-        if one_by_one { Seats::One { master: None } } else { Seats::All }
+        if one_by_one { GangPart::Node { master: None } } else { GangPart::Whole }
     }
 }
 

@@ -15,7 +15,7 @@ use dryrack_ids::NodeId;
 use dryrack_lifecycle::MemberState;
 use dryrack_policy::Holding;
 use dryrack_scheduler::offers::{self, Ask};
-use dryrack_scheduler::{Candidate, Decision, Seats, decide_for};
+use dryrack_scheduler::{Candidate, Decision, GangPart, decide_for};
 use dryrack_units::Score;
 use dryrack_workload::{Demand, Gang, Pick};
 
@@ -205,9 +205,9 @@ fn seek(
     let replica = &core.store[index];
     let (number, growth) = (replica.demand, core.growth());
     let context = core.context(replica.attempt_id());
-    let (demand, seats) = part(core, index, siblings, whole);
-    if let Seats::One { master } = seats {
-        core.examine_part_if_watched(index, &demand, seats);
+    let (demand, gang_part) = part(core, index, siblings, whole);
+    if let GangPart::Node { master } = gang_part {
+        core.examine_part_if_watched(index, &demand, gang_part);
         let ask = Ask { master, ..Ask::of_whole(&demand, context) };
         let options = &core.profile.scheduler.offers;
         return match offers::seek(options, &demand, &ask, &core.fleet, core.deciding.grouping, 1) {
@@ -223,7 +223,7 @@ fn seek(
     if let (Some(held), true) = (&record.held, record.refused_at == Some(growth) && alike) {
         return Err(held.clone());
     }
-    core.examine_part_if_watched(index, &demand, seats);
+    core.examine_part_if_watched(index, &demand, gang_part);
     match decide_for(&core.profile.scheduler, &demand, context, &core.fleet, core.deciding.grouping, 1) {
         Decision::Place(mut candidates) => Ok(candidates.swap_remove(0)),
         Decision::Refuse { refusal, reasons } => {
@@ -236,7 +236,7 @@ fn seek(
     }
 }
 
-/// The demand and the seats for which a node of a run looks for a place. There are three cases. If `whole` is set, the
+/// The demand for which a node of a run looks for a place, and the part of the gang that it covers. There are three cases. If `whole` is set, the
 /// demand covers all nodes of the replica together. If the run has requirements, it covers one node, which takes its
 /// first offer in the run's fleet; a worker also takes an offer near its master. Otherwise it covers one node, on a
 /// host that no other node of the replica uses.
@@ -245,16 +245,16 @@ pub(in crate::polled) fn part(
     index: ReplicaIndex,
     siblings: &[ReplicaIndex],
     whole: bool,
-) -> (Arc<Demand>, Seats) {
+) -> (Arc<Demand>, GangPart) {
     let demand = core.store.demand_of(index);
     if !whole && demand.requirements().is_some() {
         let placement = core.store[siblings[0]].placement.as_ref();
         let master = placement.filter(|_| index != siblings[0]).map(|placement| placement.claims()[0].node);
-        return (Arc::clone(demand), Seats::One { master });
+        return (Arc::clone(demand), GangPart::Node { master });
     }
     match whole || siblings.len() == 1 {
-        true => (Arc::clone(demand), Seats::All),
-        false => (Arc::new(demand_of_one(core, demand, siblings)), Seats::All),
+        true => (Arc::clone(demand), GangPart::Whole),
+        false => (Arc::new(demand_of_one(core, demand, siblings)), GangPart::Whole),
     }
 }
 

@@ -230,7 +230,7 @@ impl Flow for Queue {
             // The replica's version changes, which makes the commit of this decision void.
             Wait::Decision => {
                 self.deciding = None;
-                self.forget_promise(core, index);
+                self.forget_nomination(core, index);
             }
             Wait::Quota => self.leave_group(core, index),
             Wait::Nothing | Wait::Analysis | Wait::Scan | Wait::BackOff | Wait::Dependency | Wait::Admission => {}

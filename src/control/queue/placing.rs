@@ -57,7 +57,7 @@ impl Queue {
         let count = candidates.len();
         for (rank, candidate) in candidates.into_iter().enumerate() {
             if core.may_commit(index, &candidate, &deciding.read) {
-                self.forget_promise(core, index);
+                self.forget_nomination(core, index);
                 if !self.is_over_quota(core, index, &candidate.placement) {
                     self.place(core, index, candidate);
                 }

@@ -48,7 +48,7 @@ impl Queue {
         core.store[index].wait = wait;
         self.forget_fresh(core, index);
         if wait == Wait::Nothing {
-            self.forget_promise(core, index);
+            self.forget_nomination(core, index);
         }
     }
 

@@ -13,7 +13,7 @@ use crate::scan::Computation;
 use crate::scan::entries::{Entry, RowRead};
 use dryrack_event::{Command, Event, Histogram, Lifecycle, Outcome, Phase, Reason, Refusal};
 use dryrack_ids::AttemptId;
-use dryrack_scheduler::{Candidate, Decision, Seats, still_fits};
+use dryrack_scheduler::{Candidate, Decision, GangPart, still_fits};
 
 impl Scanned {
     /// Adds an entry for a row, unless the queue already holds an equal entry.
@@ -132,7 +132,7 @@ impl Scanned {
         if let Some((attempt, placement)) = &own {
             placement.claims().iter().for_each(|claim| core.fleet.release_of(*attempt, claim));
         }
-        core.examine_part_if_watched(entry.replica, &demand, Seats::All);
+        core.examine_part_if_watched(entry.replica, &demand, GangPart::Whole);
         let watched = core.last_examination(entry.replica);
         let decision = core.decide_of(entry.demand, entry.attempt, 1);
         if let Some((attempt, placement)) = &own {

@@ -3,7 +3,7 @@
 use super::property::Property;
 use crate::arena::Case;
 use crate::breach::{Breach, Expected, stage};
-use crate::told::{Observed, Placed};
+use crate::observed::{Observed, Placed};
 use crate::world::World;
 
 pub struct FewerNodes;
@@ -18,26 +18,26 @@ impl Property for FewerNodes {
     }
 
     fn breaches(&self, case: &mut Case<'_>) -> Vec<Breach> {
-        let told = case.told.clone();
+        let observed = case.observed.clone();
         let mut breaches = Vec::new();
-        if told.nodes.len() < 2 {
+        if observed.nodes.len() < 2 {
             return breaches;
         }
-        let has_prices = told.nodes.iter().any(|node| node.price.get() > 0);
-        for node in 0..told.nodes.len() {
-            let extra = told.nodes[node].name.to_string();
+        let has_prices = observed.nodes.iter().any(|node| node.price.get() > 0);
+        for node in 0..observed.nodes.len() {
+            let extra = observed.nodes[node].name.to_string();
             // Jobs that are placed only on this node are removed with it.
             let is_there = |placed: &Placed| placed.parts.iter().all(|part| part.node == node);
-            let goes = |job: usize| !told.is_never_placed(job) && told.of(job).all(is_there);
-            let keeps = |other: &str| told.find(other).is_some_and(|other| !goes(other));
+            let goes = |job: usize| !observed.is_never_placed(job) && observed.of(job).all(is_there);
+            let keeps = |other: &str| observed.find(other).is_some_and(|other| !goes(other));
             let fewer = case.world.with_nodes(|node| node != extra);
             let without = fewer.with_jobs(keeps);
-            let all = (has_prices && (0..told.jobs.len()).any(goes)).then_some(fewer);
+            let all = (has_prices && (0..observed.jobs.len()).any(goes)).then_some(fewer);
             for fewer in [Some(without), all].into_iter().flatten() {
                 let Some(other) = case.observe(&fewer) else { continue };
                 // Only the first job that differs between the two worlds proves anything.
-                let jobs = (0..told.jobs.len()).filter(|job| other.find(told.name(*job)).is_some());
-                breaches.extend(jobs.filter_map(|job| self.compare((&told, job), (&other, &fewer), &extra)).next());
+                let jobs = (0..observed.jobs.len()).filter(|job| other.find(observed.name(*job)).is_some());
+                breaches.extend(jobs.filter_map(|job| self.compare((&observed, job), (&other, &fewer), &extra)).next());
             }
         }
         breaches
@@ -47,23 +47,23 @@ impl Property for FewerNodes {
 impl FewerNodes {
     fn compare(
         &self,
-        (told, job): (&Observed, usize),
+        (observed, job): (&Observed, usize),
         (other, fewer): (&Observed, &World),
         extra: &str,
     ) -> Option<Breach> {
-        let name = told.name(job);
+        let name = observed.name(job);
         let same = other.find(name)?;
         // All earlier decisions must have been the same.
-        let is_kept = |placed: &&Placed| other.find(told.name(placed.job)).is_some();
-        let earlier = told.placements.iter().filter(is_kept).filter(|placed| placed.at < told.jobs[job].at);
+        let is_kept = |placed: &&Placed| other.find(observed.name(placed.job)).is_some();
+        let earlier = observed.placements.iter().filter(is_kept).filter(|placed| placed.at < observed.jobs[job].at);
         let earlier: Vec<_> = earlier.map(|placed| placed.places()).collect();
         let others: Vec<_> = other.before(other.jobs[same].at).into_iter().map(|(_, _, places)| places).collect();
-        let is_sound = earlier == others && told.is_safe(job) && other.is_safe(same);
-        if !is_sound || told.jobs[job].is_cancelled {
+        let is_sound = earlier == others && observed.is_safe(job) && other.is_safe(same);
+        if !is_sound || observed.jobs[job].is_cancelled {
             return None;
         }
-        let (with, without) = (told.of(job).next(), other.of(same).next());
-        let stage = stage(told, job);
+        let (with, without) = (observed.of(job).next(), other.of(same).next());
+        let stage = stage(observed, job);
         let said = |manner: &str, account: String| Breach {
             property: "extra-node",
             manner: format!("{stage} {manner}"),
@@ -77,7 +77,7 @@ impl FewerNodes {
                 "is not placed",
                 format!("`{name}` is not placed. Without {extra} it is placed on {}.", without.text()),
             )),
-            (Some(with), None) if !with.is_on(extra) && told.of(job).all(|placed| !placed.is_on(extra)) => {
+            (Some(with), None) if !with.is_on(extra) && observed.of(job).all(|placed| !placed.is_on(extra)) => {
                 Some(Breach {
                     shown_in: Some(fewer.text()),
                     ..said(
@@ -90,11 +90,11 @@ impl FewerNodes {
                 })
             }
             (Some(with), Some(without)) => {
-                let price = |told: &Observed, placed: &Placed| -> u64 {
-                    placed.parts.iter().map(|part| told.nodes[part.node].price.get()).sum()
+                let price = |observed: &Observed, placed: &Placed| -> u64 {
+                    placed.parts.iter().map(|part| observed.nodes[part.node].price.get()).sum()
                 };
-                let takes_more = with.gpus() > without.gpus() && told.jobs[job].spec.demand.pick.is_none();
-                let costs_more = price(told, with) > price(other, without);
+                let takes_more = with.gpus() > without.gpus() && observed.jobs[job].spec.demand.pick.is_none();
+                let costs_more = price(observed, with) > price(other, without);
                 let stray = with.parts.iter().find(|part| !without.is_on(&part.name));
                 let stray = stray.filter(|_| takes_more || costs_more)?;
                 let how = if takes_more { "takes more GPUs" } else { "costs more" };

@@ -18,11 +18,12 @@ impl Property for FitsElsewhere {
 
     fn breaches(&self, case: &mut Case<'_>) -> Vec<Breach> {
         let mut breaches = Vec::new();
-        let names: Vec<String> = (0..case.told.jobs.len()).map(|job| case.told.name(job).to_string()).collect();
+        let names: Vec<String> = (0..case.observed.jobs.len()).map(|job| case.observed.name(job).to_string()).collect();
         for name in &names {
             let alone = case.world.with_jobs(|other| other == name).without_faults();
-            let Some(told) = case.observe(&alone) else { continue };
-            let Some(job) = told.find(name).filter(|job| told.is_never_placed(*job) && !told.jobs[*job].is_cancelled)
+            let Some(observed) = case.observe(&alone) else { continue };
+            let Some(job) =
+                observed.find(name).filter(|job| observed.is_never_placed(*job) && !observed.jobs[*job].is_cancelled)
             else {
                 continue;
             };
@@ -30,16 +31,16 @@ impl Property for FitsElsewhere {
             let Some(same) = other.find(name).filter(|same| other.is_placed(*same)) else { continue };
             let there = other.of(same).next().map_or(String::new(), |placed| placed.text());
             let text =
-                told.jobs[job].texts.last().map_or(String::new(), |text| format!(" It says: \"{}\"", text.trim()));
-            let how = if told.jobs[job].spec.replicas > 1 { "several replicas" } else { "one replica" };
+                observed.jobs[job].texts.last().map_or(String::new(), |text| format!(" It says: \"{}\"", text.trim()));
+            let how = if observed.jobs[job].spec.replicas > 1 { "several replicas" } else { "one replica" };
             breaches.push(Breach {
                 property: self.name(),
-                manner: format!("{}, {how}", stage(&told, job)),
+                manner: format!("{}, {how}", stage(&observed, job)),
                 account: format!(
                     "`{name}` is not placed, although it fits on {there} by dryrack's own judgement.{text}"
                 ),
                 shown_in: Some(alone.text()),
-                expects: vec![Expected::new("placed", placed_whole(&told, job))],
+                expects: vec![Expected::new("placed", placed_whole(&observed, job))],
                 witness: vec![format!("job: {name}, never: placed")],
             });
         }

@@ -23,10 +23,10 @@ impl Property for GoesOn {
     }
 
     fn breaches(&self, case: &mut Case<'_>) -> Vec<Breach> {
-        let told = &case.told;
+        let observed = &case.observed;
         let mut breaches = Vec::new();
-        if let Some(failure) = &told.failure {
-            let job = told.jobs.first().map_or(String::new(), |job| job.spec.name.to_string());
+        if let Some(failure) = &observed.failure {
+            let job = observed.jobs.first().map_or(String::new(), |job| job.spec.name.to_string());
             breaches.push(Breach {
                 property: self.name(),
                 manner: format!("the program fails: {}", without_names(failure)),
@@ -36,14 +36,14 @@ impl Property for GoesOn {
                 witness: vec![format!("job: {job}, never: placed")],
             });
         }
-        for (index, job) in told.jobs.iter().enumerate().filter(|(index, _)| told.is_never_placed(*index)) {
+        for (index, job) in observed.jobs.iter().enumerate().filter(|(index, _)| observed.is_never_placed(*index)) {
             let Some(text) = job.texts.iter().find(|text| SIGNS.iter().any(|sign| text.contains(sign))) else {
                 continue;
             };
             let name = &job.spec.name;
             breaches.push(Breach {
                 property: self.name(),
-                manner: format!("{}: {}", stage(told, index), without_names(text)),
+                manner: format!("{}: {}", stage(observed, index), without_names(text)),
                 account: format!("The decision about `{name}` ends in an error: \"{}\".", text.trim()),
                 shown_in: None,
                 expects: vec![Expected::new("decided", format!("job: {name}, is: placed"))],

@@ -21,15 +21,15 @@ impl Property for Priority {
     }
 
     fn breaches(&self, case: &mut Case<'_>) -> Vec<Breach> {
-        let told = &case.told;
+        let observed = &case.observed;
         let mut breaches = Vec::new();
-        for placed in &told.placements {
-            let low = &told.jobs[placed.job];
-            for (index, high) in told.jobs.iter().enumerate() {
+        for placed in &observed.placements {
+            let low = &observed.jobs[placed.job];
+            for (index, high) in observed.jobs.iter().enumerate() {
                 let is_alike = high.spec.demand == low.spec.demand;
                 let is_higher = high.spec.priority > low.spec.priority;
                 let has_waited = high.at + PATIENCE <= placed.at;
-                let first = told.of(index).map(|placed| placed.at).min();
+                let first = observed.of(index).map(|placed| placed.at).min();
                 let waits = first.is_none_or(|at| at > placed.at) && high.ended.values().all(|end| *end > placed.at);
                 if !(is_alike && is_higher && has_waited && waits) {
                     continue;
@@ -37,7 +37,7 @@ impl Property for Priority {
                 let (low_name, high_name) = (&low.spec.name, &high.spec.name);
                 breaches.push(Breach {
                     property: self.name(),
-                    manner: stage(told, placed.job),
+                    manner: stage(observed, placed.job),
                     account: format!(
                         "`{low_name}` (priority {}) is placed at {} while `{high_name}` (priority {}) has waited since {} \
                          for the same.",

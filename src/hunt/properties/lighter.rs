@@ -17,16 +17,16 @@ impl Property for Lighter {
     }
 
     fn breaches(&self, case: &mut Case<'_>) -> Vec<Breach> {
-        let told = case.told.clone();
+        let observed = case.observed.clone();
         let mut breaches = Vec::new();
-        for job in (0..told.jobs.len()).filter(|job| told.is_placed(*job) && told.is_safe(*job)) {
-            let Some(model) = told.jobs[job].spec.demand.model() else { continue };
-            let (name, weights) = (told.name(job), model.model.weights.get());
+        for job in (0..observed.jobs.len()).filter(|job| observed.is_placed(*job) && observed.is_safe(*job)) {
+            let Some(model) = observed.jobs[job].spec.demand.model() else { continue };
+            let (name, weights) = (observed.name(job), model.model.weights.get());
             for less in [weights.saturating_sub(1), weights / 10 * 7] {
                 let lighter = case.world.with_model_field(name, "weights", &format!("{less}B"));
                 let Some(other) = case.observe(&lighter) else { continue };
                 let Some(same) = other.find(name).filter(|same| !other.is_placed(*same)) else { continue };
-                if other.before(other.jobs[same].at) != told.before(told.jobs[job].at) {
+                if other.before(other.jobs[same].at) != observed.before(observed.jobs[job].at) {
                     continue;
                 }
                 let by = if less + 1 == weights { "by one byte" } else { "by a large part" };
@@ -36,12 +36,12 @@ impl Property for Lighter {
                     .map_or(String::new(), |text| format!(" It says: \"{}\"", text.trim()));
                 breaches.push(Breach {
                     property: self.name(),
-                    manner: format!("{}, {by}", stage(&told, job)),
+                    manner: format!("{}, {by}", stage(&observed, job)),
                     account: format!(
                         "`{name}` with weights of {less} bytes is not placed as a whole; with {weights} bytes it is.{text}"
                     ),
                     shown_in: Some(lighter.text()),
-                    expects: vec![Expected::new("placed", placed_whole(&told, job))],
+                    expects: vec![Expected::new("placed", placed_whole(&observed, job))],
                     witness: vec![format!("job: {name}, is: pending")],
                 });
                 break;

@@ -17,7 +17,7 @@ impl Property for Order {
 
     fn breaches(&self, case: &mut Case<'_>) -> Vec<Breach> {
         let mut breaches = Vec::new();
-        let names: Vec<String> = (0..case.told.jobs.len()).map(|job| case.told.name(job).to_string()).collect();
+        let names: Vec<String> = (0..case.observed.jobs.len()).map(|job| case.observed.name(job).to_string()).collect();
         for name in &names {
             let alone = case.world.with_jobs(|other| other == name).without_faults();
             let is_picked = alone.of_job(name, "gpus").is_some();
@@ -49,6 +49,6 @@ impl Property for Order {
 }
 
 /// The expectation that all replicas of a job are placed.
-pub fn placed_whole(told: &crate::told::Observed, job: usize) -> String {
-    format!("job: {}, is: placed", told.name(job))
+pub fn placed_whole(observed: &crate::observed::Observed, job: usize) -> String {
+    format!("job: {}, is: placed", observed.name(job))
 }

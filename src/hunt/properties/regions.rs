@@ -16,10 +16,10 @@ impl Property for OneRegion {
     }
 
     fn breaches(&self, case: &mut Case<'_>) -> Vec<Breach> {
-        let told = &case.told;
+        let observed = &case.observed;
         let mut breaches = Vec::new();
-        for placed in &told.placements {
-            let region = |node: usize| told.nodes[node].region.clone();
+        for placed in &observed.placements {
+            let region = |node: usize| observed.nodes[node].region.clone();
             let Some(first) = placed.parts.first() else { continue };
             let is_elsewhere = |node: usize| region(node).is_some() && region(node) != region(first.node);
             if region(first.node).is_none() {
@@ -28,11 +28,11 @@ impl Property for OneRegion {
             let Some(stray) = placed.parts.iter().find(|part| is_elsewhere(part.node)) else {
                 continue;
             };
-            let (job, own) = (told.name(placed.job), region(first.node).unwrap_or_default());
+            let (job, own) = (observed.name(placed.job), region(first.node).unwrap_or_default());
             let other = region(stray.node).unwrap_or_default();
             breaches.push(Breach {
                 property: self.name(),
-                manner: stage(told, placed.job),
+                manner: stage(observed, placed.job),
                 account: format!(
                     "The nodes of `{job}` lie in two regions: {} in {own}, and {} in {other}.",
                     first.name, stray.name

@@ -3,7 +3,7 @@
 use super::property::Property;
 use crate::arena::Case;
 use crate::breach::{Breach, Expected, extent, stage};
-use crate::told::{Broken, Observed};
+use crate::observed::{Broken, Observed};
 use dryrack_event::Safety as Rule;
 use dryrack_units::Bytes;
 
@@ -42,18 +42,18 @@ impl Property for Safety {
     }
 
     fn breaches(&self, case: &mut Case<'_>) -> Vec<Breach> {
-        let told = &case.told;
-        let broken = told.broken.iter().filter(|broken| broken.what == self.what);
-        broken.filter(|broken| !may_overcommit(told, broken)).map(|broken| self.breach(told, broken)).collect()
+        let observed = &case.observed;
+        let broken = observed.broken.iter().filter(|broken| broken.what == self.what);
+        broken.filter(|broken| !may_overcommit(observed, broken)).map(|broken| self.breach(observed, broken)).collect()
     }
 }
 
 impl Safety {
-    fn breach(&self, told: &Observed, broken: &Broken) -> Breach {
-        let job = told.name(broken.job);
-        let placed = told.of(broken.job).filter(|placed| placed.at <= broken.at).last();
+    fn breach(&self, observed: &Observed, broken: &Broken) -> Breach {
+        let job = observed.name(broken.job);
+        let placed = observed.of(broken.job).filter(|placed| placed.at <= broken.at).last();
         let text = placed.map_or(String::new(), |placed| format!(" on {}", placed.text()));
-        let node = &told.nodes[broken.node].name;
+        let node = &observed.nodes[broken.node].name;
         let holds_nothing = placed.is_some_and(|placed| {
             placed.parts.iter().any(|part| part.gpus.iter().any(|(_, memory)| *memory == Bytes::ZERO))
         });
@@ -67,7 +67,7 @@ impl Safety {
         let of = placed.map_or("", extent);
         Breach {
             property: self.name,
-            manner: format!("{}, {of}: {why}", stage(told, broken.job)),
+            manner: format!("{}, {of}: {why}", stage(observed, broken.job)),
             account: match self.what {
                 Rule::NotReady | Rule::Overcommit => format!("`{job}` is placed{text}, and {node} {why}."),
                 Rule::GangTorn | Rule::RequirementUnmet => format!("`{job}` is placed{text}, which {why}."),
@@ -83,14 +83,14 @@ impl Safety {
 }
 
 /// Whether a user may have wanted this overcommitment.
-fn may_overcommit(told: &Observed, broken: &Broken) -> bool {
-    broken.what == Rule::Overcommit && may_insist(told, broken.job)
+fn may_overcommit(observed: &Observed, broken: &Broken) -> bool {
+    broken.what == Rule::Overcommit && may_insist(observed, broken.job)
 }
 
 /// Whether a user may insist on these GPUs. Some programs accept overcommitted GPUs if they were picked by hand for a
 /// language model, and mark the placement, but the protocol has no such mark.
-pub(super) fn may_insist(told: &Observed, job: usize) -> bool {
-    let spec = &told.jobs[job].spec;
+pub(super) fn may_insist(observed: &Observed, job: usize) -> bool {
+    let spec = &observed.jobs[job].spec;
     let is_marked = spec.demand.pick.is_some() && spec.demand.model().is_some() && spec.replicas == 1;
-    is_marked && stage(told, job).contains("language")
+    is_marked && stage(observed, job).contains("language")
 }

@@ -3,7 +3,7 @@
 use super::property::Property;
 use crate::arena::Case;
 use crate::breach::{Breach, Expected, stage};
-use crate::told::Observed;
+use crate::observed::Observed;
 use dryrack_units::{SimDuration, SimTime};
 
 pub struct Starves;
@@ -18,16 +18,18 @@ impl Property for Starves {
     }
 
     fn breaches(&self, case: &mut Case<'_>) -> Vec<Breach> {
-        let told = case.told.clone();
+        let observed = case.observed.clone();
         let mut breaches = Vec::new();
-        for job in (0..told.jobs.len()).filter(|job| told.is_never_placed(*job) && !told.jobs[*job].is_cancelled) {
-            let name = told.name(job);
-            let idle = idle(&told, job);
-            let is_less = told.jobs.len() > 1 || idle.len() < told.nodes.len();
+        for job in
+            (0..observed.jobs.len()).filter(|job| observed.is_never_placed(*job) && !observed.jobs[*job].is_cancelled)
+        {
+            let name = observed.name(job);
+            let idle = idle(&observed, job);
+            let is_less = observed.jobs.len() > 1 || idle.len() < observed.nodes.len();
             if idle.is_empty() || !is_less {
                 continue;
             }
-            let is_idle = |node: &str| idle.iter().any(|idle| &*told.nodes[*idle].name == node);
+            let is_idle = |node: &str| idle.iter().any(|idle| &*observed.nodes[*idle].name == node);
             let alone = case.world.with_jobs(|other| other == name).with_nodes(is_idle).without_faults();
             let Some(other) = case.observe(&alone) else { continue };
             let Some(same) = other.find(name).filter(|same| other.is_placed(*same) && other.is_safe(*same)) else {
@@ -35,11 +37,11 @@ impl Property for Starves {
             };
             let Some(there) = other.of(same).next() else { continue };
             let text =
-                told.jobs[job].texts.last().map_or(String::new(), |text| format!(" It says: \"{}\"", text.trim()));
-            let over = if told.jobs[job].ended.is_empty() { "waits to the end" } else { "is refused" };
+                observed.jobs[job].texts.last().map_or(String::new(), |text| format!(" It says: \"{}\"", text.trim()));
+            let over = if observed.jobs[job].ended.is_empty() { "waits to the end" } else { "is refused" };
             breaches.push(Breach {
                 property: self.name(),
-                manner: format!("{} {over}", stage(&told, job)),
+                manner: format!("{} {over}", stage(&observed, job)),
                 account: format!(
                     "`{name}` {over}, although the program places it on {} if only the nodes that are idle are there.{text}",
                     there.text()
@@ -55,23 +57,23 @@ impl Property for Starves {
 
 /// The nodes that are ready and idle while the job waits. A program may double its pauses between retries, so for a job
 /// that waits to the end, only the last two thirds of its wait count.
-fn idle(told: &Observed, job: usize) -> Vec<usize> {
-    let at = told.jobs[job].at;
-    let to = told.jobs[job].ended.values().min().copied().unwrap_or(told.until);
+fn idle(observed: &Observed, job: usize) -> Vec<usize> {
+    let at = observed.jobs[job].at;
+    let to = observed.jobs[job].ended.values().min().copied().unwrap_or(observed.until);
     let waited = to.checked_since(at).unwrap_or(SimDuration::ZERO);
-    let from = match told.jobs[job].ended.is_empty() {
+    let from = match observed.jobs[job].ended.is_empty() {
         true => at + SimDuration::from_nanos(waited.as_nanos() / 3),
         false => at,
     };
     let holds = |node: usize, from: SimTime, to: SimTime| {
-        told.placements.iter().any(|placed| {
+        observed.placements.iter().any(|placed| {
             let overlaps = placed.at <= to && placed.ended.is_none_or(|end| end > from);
             overlaps && placed.parts.iter().any(|part| part.node == node)
         })
     };
-    let is_idle = |(index, node): (usize, &crate::told::ObservedNode)| {
+    let is_idle = |(index, node): (usize, &crate::observed::ObservedNode)| {
         let is_free = node.is_ready && node.is_steady && !node.has_foreign_use && !holds(index, from, to);
         is_free.then_some(index)
     };
-    told.nodes.iter().enumerate().filter_map(is_idle).collect()
+    observed.nodes.iter().enumerate().filter_map(is_idle).collect()
 }

@@ -1,4 +1,5 @@
-//! An attempt leaves no trace, and preemption evicts no more than it must: against a search through all sets of victims.
+//! Tests that an attempt changes nothing, and that preemption evicts as few pods as possible. The expected victims come
+//! from a search through all sets of pods.
 
 use std::sync::Arc;
 

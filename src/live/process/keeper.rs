@@ -53,7 +53,7 @@ pub enum ProcessEnd {
 }
 
 /// Starts this program again with the same arguments, waits for it, and returns how it ended. Returns `None` in the
-/// second process, which is then to do the work.
+/// second process, which then does the work.
 pub fn keep() -> io::Result<Option<ProcessEnd>> {
     let me = getpid();
     if let Some(keeper) = named_keeper() {

@@ -81,7 +81,7 @@ pub fn gantt(accounts: &RunAccount, spans: &Spans) -> String {
         })
         .collect();
     let seconds = end.since(SimTime::ZERO).as_secs_f64();
-    let told = hidden_note(&all, &lanes, accounts);
+    let note = hidden_note(&all, &lanes, accounts);
     format!(
         "<figure class=\"broad timeline\" data-seconds=\"{seconds}\">\n<figcaption>Jobs over time</figcaption>\n<div \
          class=\"controls\" hidden><button type=\"button\" data-act=\"in\" aria-label=\"Zoom in\">+</button><button \
@@ -92,10 +92,10 @@ pub fn gantt(accounts: &RunAccount, spans: &Spans) -> String {
          tabindex=\"0\" role=\"group\" aria-label=\"Timeline; plus and minus zoom, arrows move\"><svg class=\"bars\" \
          height=\"{height}\" viewBox=\"0 0 {WHOLE} {height}\" preserveAspectRatio=\"none\" \
          xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" aria-label=\"Jobs over time. \
-         {told}\">\n<desc>{told}</desc>\n{bars}</svg><svg class=\"labels\" height=\"{height}\" \
+         {note}\">\n<desc>{note}</desc>\n{bars}</svg><svg class=\"labels\" height=\"{height}\" \
          xmlns=\"http://www.w3.org/2000/svg\" aria-hidden=\"true\">{labels}</svg><div class=\"axis\" \
          aria-hidden=\"true\">{ticks}</div></div></div>\n<p class=\"story\" aria-live=\"polite\"></p>\n<p \
-         class=\"note\">{told}</p>\n</figure>\n"
+         class=\"note\">{note}</p>\n</figure>\n"
     )
 }
 

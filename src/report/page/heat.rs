@@ -77,7 +77,7 @@ impl HeatMap {
             true => String::new(),
             false => format!(" {} nodes share {} rows; neighbours share a row.", self.nodes, self.rows.len()),
         };
-        let told =
+        let note =
             format!("Share of each node's {what} that was allocated over time.{shared} An empty outline: not ready.");
         let scale: String = (0..=STEPS)
             .map(|step| {
@@ -86,15 +86,15 @@ impl HeatMap {
                 format!("<li>{swatch} {text}</li>")
             })
             .collect();
-        let told = escape(&told);
+        let note = escape(&note);
         format!(
             "<figure class=\"broad\">\n<figcaption>Nodes over time</figcaption>\n<div class=\"heat\">\
              <div class=\"names\" aria-hidden=\"true\">{names}</div>\n<div class=\"strip\">\
              <svg height=\"{height}\" viewBox=\"0 0 {COLUMNS} {height}\" preserveAspectRatio=\"none\" \
-             shape-rendering=\"crispEdges\" xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" aria-label=\"{told}\">\n\
-             <title>Nodes over time</title><desc>{told}</desc>\n{cells}</svg>\
+             shape-rendering=\"crispEdges\" xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" aria-label=\"{note}\">\n\
+             <title>Nodes over time</title><desc>{note}</desc>\n{cells}</svg>\
              <div class=\"axis\" aria-hidden=\"true\">{ticks}</div></div></div>\n<ul class=\"legend\">{scale}</ul>\n\
-             <p class=\"note\">{told}</p>\n</figure>\n"
+             <p class=\"note\">{note}</p>\n</figure>\n"
         )
     }
 }

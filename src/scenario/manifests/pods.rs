@@ -52,7 +52,7 @@ pub(super) fn drafts(cluster: &Cluster, report: &mut Report) -> (Vec<Draft>, Vec
         }
     }
     if let [first, ..] = &suspended[..] {
-        let message = format!("{} suspended, so it makes no pods", told(&suspended));
+        let message = format!("{} suspended, so it makes no pods", described(&suspended));
         report.warning(first.span, message, "write `suspend: false` to rehearse it");
     }
     (named(jobs), claims)
@@ -62,7 +62,7 @@ fn part(workload: &Arc<QueuedWorkload>, set: usize) -> Arc<QueuedPart> {
     Arc::new(QueuedPart { workload: Arc::clone(workload), pod_set: u32::try_from(set).ok() })
 }
 
-fn told(suspended: &[&Controller]) -> String {
+fn described(suspended: &[&Controller]) -> String {
     match suspended {
         [only] => format!("{} `{}` is", only.kind.name(), only.key()),
         [first, rest @ ..] => format!("{} `{}` and {} more are each", first.kind.name(), first.key(), rest.len()),

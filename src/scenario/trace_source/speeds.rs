@@ -96,7 +96,7 @@ fn of_trace(measured: &Measured, world: &mut World) -> BTreeMap<String, Vec<Arc<
     measured.rates.iter().map(|(name, _)| (name.clone(), world.known_gpu_types(name))).collect()
 }
 
-/// The types of GPUs on which a task runs: without those on which its measured rate is zero.
+/// The types of GPUs on which a task can run. Types on which its measured rate is zero are left out.
 fn runs_on(accepted: &[Arc<str>], fleet: &BTreeSet<Arc<str>>, rates: &MeasuredRates<'_>) -> Vec<Arc<str>> {
     let is_zero = |gpu: &Arc<str>| rates.of(gpu) == Some(0);
     if !fleet.iter().any(is_zero) {

@@ -248,7 +248,7 @@ pub enum Short {
     KeyError,
 }
 
-/// When GPUs of one node are enough, if a number of GPUs is requested.
+/// When the chosen GPUs of one node are enough, if the request states a number of GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CountRule {

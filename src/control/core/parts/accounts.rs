@@ -35,7 +35,7 @@ impl Accounts {
         self.shares.is_some()
     }
 
-    /// Takes over the shares of the accounts before.
+    /// Takes over the shares of earlier accounts.
     pub fn keep_shares_of(&mut self, before: Accounts) {
         self.shares = before.shares;
     }

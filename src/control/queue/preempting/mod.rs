@@ -72,8 +72,8 @@ impl Queue {
             return false;
         }
         let nominations = match may_use_shadow(core) {
-            true => self.promise_in_shadow(core),
-            false => self.promise_plainly(core),
+            true => self.nominate_in_shadow(core),
+            false => self.nominate_plainly(core),
         };
         let before = std::mem::replace(&mut self.nominations, nominations);
         let given_up = before.iter().any(|(head, place)| self.nominations.get(head) != Some(place));
@@ -94,7 +94,7 @@ impl Queue {
         }
     }
 
-    fn promise_in_shadow(&mut self, core: &mut Core) -> Nominations {
+    fn nominate_in_shadow(&mut self, core: &mut Core) -> Nominations {
         let mut shadow = self.take_shadow(core);
         for index in &self.preempting.stopping {
             shadow.release(core.store.placement_of(*index));
@@ -201,7 +201,7 @@ impl Queue {
         (worth, Reverse((self.running_key(core, index), index)))
     }
 
-    fn promise_plainly(&mut self, core: &mut Core) -> Nominations {
+    fn nominate_plainly(&mut self, core: &mut Core) -> Nominations {
         let mut nominations = Nominations::new();
         let mut walk = self.queue.walk(core.now);
         while let Some((key, demand)) = walk.next(&self.queue) {
@@ -253,13 +253,13 @@ impl Queue {
         if self.nominations.is_empty() {
             return None;
         }
-        let promised = self.promised_before(core, index);
+        let promised = self.nominated_before(core, index);
         if promised.is_empty() {
             return None;
         }
         let decision = if may_use_shadow(core) && keep == 1 {
             let mut shadow = self.take_shadow(core);
-            promised.iter().for_each(|place| shadow.fleet.promise(place));
+            promised.iter().for_each(|place| shadow.fleet.take_in_advance(place));
             let decision = shadow.decide(core, index);
             self.preempting.shadow = Some(shadow);
             decision
@@ -282,12 +282,12 @@ impl Queue {
     /// The fleet as a waiting replica sees it, without the room promised to replicas ahead of it. `None` if no such
     /// room is promised.
     pub(in crate::queue) fn left_beside_nominations(&self, core: &Core, index: ReplicaIndex) -> Option<Fleet> {
-        let promised = self.promised_before(core, index);
+        let promised = self.nominated_before(core, index);
         (!promised.is_empty()).then(|| beside(core, &promised))
     }
 
     /// The places promised to replicas ahead of this one in the queue.
-    fn promised_before(&self, core: &Core, index: ReplicaIndex) -> Vec<Placement> {
+    fn nominated_before(&self, core: &Core, index: ReplicaIndex) -> Vec<Placement> {
         if self.nominations.is_empty() {
             return Vec::new();
         }
@@ -298,7 +298,7 @@ impl Queue {
     }
 
     /// Withdraws the promise to a replica that no longer waits for its place.
-    pub(in crate::queue) fn forget_promise(&mut self, core: &mut Core, index: ReplicaIndex) {
+    pub(in crate::queue) fn forget_nomination(&mut self, core: &mut Core, index: ReplicaIndex) {
         if self.nominations.remove(&index).is_some() {
             core.fleet.ask_again();
         }
@@ -400,7 +400,7 @@ fn would_fit_now(core: &mut Core, index: ReplicaIndex) -> bool {
 
 fn beside(core: &Core, promised: &[Placement]) -> Fleet {
     let mut fleet = core.fleet.clone();
-    promised.iter().for_each(|place| fleet.promise(place));
+    promised.iter().for_each(|place| fleet.take_in_advance(place));
     fleet
 }
 

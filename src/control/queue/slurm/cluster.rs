@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::fair::FairShares;
-use super::section::{Booked, Section};
+use super::section::{ReservedNodes, Section};
 use super::usage::Usage;
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
@@ -20,7 +20,7 @@ use dryrack_workload::{Gang, JobSpec};
 /// The state of a Slurm cluster beside the queue.
 pub struct Slurm {
     pub partitions: Vec<Section>,
-    pub booked: Vec<Booked>,
+    pub reservations: Vec<ReservedNodes>,
     pub usage: Usage,
     /// Number of nodes that the partitions were told of.
     pub known: usize,
@@ -54,11 +54,11 @@ impl Slurm {
             true => vec![section(Partition::of_all_nodes())],
             false => options.partitions.iter().cloned().map(section).collect(),
         };
-        let booked = |one: &Reservation| Booked { from: one.start, until: one.end(), bits: Vec::new() };
-        let booked = options.reservations.iter().map(booked).collect();
+        let reserved = |one: &Reservation| ReservedNodes { from: one.start, until: one.end(), bits: Vec::new() };
+        let reserved = options.reservations.iter().map(reserved).collect();
         Some(Box::new(Slurm {
             partitions,
-            booked,
+            reservations: reserved,
             usage: Usage::new(),
             known: 0,
             cluster: Requested::default(),
@@ -90,12 +90,12 @@ impl Slurm {
             section.nodes.iter().for_each(|node| add(&mut section.has, core, *node));
         }
         let reservations = core.profile.slurm.iter().flat_map(|slurm| &slurm.reservations);
-        for (booked, options) in self.booked.iter_mut().zip(reservations) {
+        for (reserved, options) in self.reservations.iter_mut().zip(reservations) {
             let label = reservation_label(&options.name);
-            booked.bits = vec![0; word_count(self.known)];
+            reserved.bits = vec![0; word_count(self.known)];
             let is_of_it = |node: &NodeId| core.fleet.node(*node).shape.labels.contains_key(&label);
             let nodes = (0..self.known).map(NodeId::new).filter(is_of_it);
-            nodes.for_each(|node| insert(&mut booked.bits, node));
+            nodes.for_each(|node| insert(&mut reserved.bits, node));
         }
     }
 
@@ -115,12 +115,12 @@ impl Slurm {
     /// How many beginnings and ends of reservations have passed.
     pub fn boundaries(&self, now: SimTime) -> u64 {
         let passed = |at: SimTime| u64::from(at <= now);
-        self.booked.iter().map(|booked| passed(booked.from) + passed(booked.until)).sum()
+        self.reservations.iter().map(|reserved| passed(reserved.from) + passed(reserved.until)).sum()
     }
 
     /// The next beginning or end of a reservation.
     pub fn next_boundary(&self, now: SimTime) -> Option<SimTime> {
-        self.booked.iter().flat_map(|booked| [booked.from, booked.until]).filter(|at| *at > now).min()
+        self.reservations.iter().flat_map(|reserved| [reserved.from, reserved.until]).filter(|at| *at > now).min()
     }
 }
 

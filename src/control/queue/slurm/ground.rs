@@ -1,6 +1,6 @@
 //! The nodes that a job may use at a time: those of its partition, without those that advance reservations keep from it.
 
-use super::section::{Booked, Section};
+use super::section::{ReservedNodes, Section};
 use crate::queue::slots::bits::nodes_of;
 use dryrack_ids::NodeId;
 use dryrack_units::{SimDuration, SimTime};
@@ -9,7 +9,7 @@ use dryrack_units::{SimDuration, SimTime};
 #[derive(Clone, Copy)]
 pub struct Ground<'s> {
     pub section: &'s Section,
-    pub booked: &'s [Booked],
+    pub reservations: &'s [ReservedNodes],
     /// The index of the job's own reservation.
     pub own: Option<usize>,
 }
@@ -19,7 +19,7 @@ impl Ground<'_> {
     fn widest(&self) -> Vec<u64> {
         let mut bits = self.section.bits.clone();
         if let Some(own) = self.own {
-            bits.iter_mut().zip(&self.booked[own].bits).for_each(|(bits, own)| *bits &= own);
+            bits.iter_mut().zip(&self.reservations[own].bits).for_each(|(bits, own)| *bits &= own);
         }
         bits
     }
@@ -27,18 +27,19 @@ impl Ground<'_> {
     /// The nodes that the job may use from this time on for this long.
     pub fn bits(&self, from: SimTime, length: SimDuration) -> Vec<u64> {
         let mut bits = self.widest();
-        for booked in self.closed(from, length) {
-            bits.iter_mut().zip(&booked.bits).for_each(|(bits, taken)| *bits &= !taken);
+        for reserved in self.closed(from, length) {
+            bits.iter_mut().zip(&reserved.bits).for_each(|(bits, taken)| *bits &= !taken);
         }
         bits
     }
 
     /// The reservations that keep nodes from the job, if it starts at this time and lasts this long.
-    fn closed(&self, from: SimTime, length: SimDuration) -> impl Iterator<Item = &Booked> {
+    fn closed(&self, from: SimTime, length: SimDuration) -> impl Iterator<Item = &ReservedNodes> {
         let (until, own) = (from.saturating_add(length), self.own);
-        let is_in_the_way =
-            move |(place, booked): &(usize, &Booked)| Some(*place) != own && booked.from < until && booked.until > from;
-        self.booked.iter().enumerate().filter(is_in_the_way).map(|(_, booked)| booked)
+        let is_in_the_way = move |(place, reserved): &(usize, &ReservedNodes)| {
+            Some(*place) != own && reserved.from < until && reserved.until > from
+        };
+        self.reservations.iter().enumerate().filter(is_in_the_way).map(|(_, reserved)| reserved)
     }
 
     /// How many reservations keep nodes from the job. Of two jobs that start at the same time, the longer one meets all
@@ -61,7 +62,7 @@ impl Ground<'_> {
     /// When the next reservation ends after this time, so that other nodes may be usable. Like Slurm's backfilling, this
     /// is rounded up to a multiple of the resolution, plus a second.
     pub fn next_end(&self, after: SimTime, resolution: SimDuration) -> Option<SimTime> {
-        let end = self.booked.iter().map(|booked| booked.until).filter(|until| *until > after).min()?;
+        let end = self.reservations.iter().map(|reserved| reserved.until).filter(|until| *until > after).min()?;
         let unit = resolution.as_nanos().max(1);
         Some(SimTime::from_nanos(end.as_nanos().div_ceil(unit).checked_mul(unit)?.checked_add(1_000_000_000)?))
     }

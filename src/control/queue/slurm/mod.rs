@@ -29,7 +29,7 @@ use dryrack_event::Reason;
 use dryrack_scheduler::slurm::Multifactor;
 use dryrack_units::{SimDuration, SimTime};
 pub(super) use ground::Ground;
-use section::Booked;
+use section::ReservedNodes;
 
 /// Whether priorities change with time. All other factors are known when a job comes.
 fn change_with_time(weights: &Multifactor) -> bool {
@@ -80,7 +80,7 @@ impl Queue {
             return Some(Reason::AccountNotAllowed);
         }
         if let Some(own) = slurm.reservation_of(core, spec) {
-            let Booked { from, until, .. } = &slurm.booked[own];
+            let ReservedNodes { from, until, .. } = &slurm.reservations[own];
             if core.now < *from || core.now >= *until {
                 return Some(Reason::Reservation);
             }
@@ -117,6 +117,6 @@ impl Queue {
         let slurm = self.slurm.as_ref()?;
         let spec = &core.store.job_of(index).spec;
         let own = slurm.reservation_of(core, spec);
-        Some(Ground { section: &slurm.partitions[slurm.section_of(spec)], booked: &slurm.booked, own })
+        Some(Ground { section: &slurm.partitions[slurm.section_of(spec)], reservations: &slurm.reservations, own })
     }
 }

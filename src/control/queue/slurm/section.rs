@@ -16,7 +16,7 @@ pub struct Section {
 }
 
 /// An advance reservation with its nodes as bits.
-pub struct Booked {
+pub struct ReservedNodes {
     pub from: SimTime,
     pub until: SimTime,
     pub bits: Vec<u64>,

@@ -170,7 +170,7 @@ pub fn joined(words: &[String]) -> String {
 
 /// Collects the decisions from the records of a run.
 pub struct Recorder<'p> {
-    told: Observed,
+    observed: Observed,
     left: u64,
     progress: &'p Progress,
 }
@@ -195,7 +195,7 @@ impl<'p> Recorder<'p> {
             ended: BTreeMap::new(),
             is_cancelled: rehearsal.cancellations.iter().any(|(_, job)| job.index() == index),
         });
-        let told = Observed {
+        let observed = Observed {
             nodes: nodes.collect(),
             jobs: jobs.collect(),
             placements: Vec::new(),
@@ -204,34 +204,34 @@ impl<'p> Recorder<'p> {
             failure: None,
             until: rehearsal.until.unwrap_or(SimTime::ZERO),
         };
-        Recorder { told, left: MOST_RECORDS, progress }
+        Recorder { observed, left: MOST_RECORDS, progress }
     }
 
     pub fn finish(self, until: SimTime, failure: Option<String>) -> Observed {
-        Observed { until, failure, ..self.told }
+        Observed { until, failure, ..self.observed }
     }
 
     fn placed(&mut self, at: SimTime, attempt: AttemptId, placement: &Placement) {
         let parts = placement.claims().iter().map(|claim| Part {
             node: claim.node.index(),
-            name: Arc::clone(&self.told.nodes[claim.node.index()].name),
+            name: Arc::clone(&self.observed.nodes[claim.node.index()].name),
             gpus: claim.gpus.iter().map(|gpu| (gpu.index, gpu.memory)).collect(),
             blocks: claim.blocks.to_vec(),
         });
         let (job, replica, parts) = (attempt.job.index(), attempt.replica, parts.collect());
-        self.told.placements.push(Placed { at, job, replica, parts, ended: None });
+        self.observed.placements.push(Placed { at, job, replica, parts, ended: None });
     }
 
     fn over(&mut self, at: SimTime, attempt: AttemptId) {
         let is_it = |placed: &&mut Placed| placed.job == attempt.job.index() && placed.replica == attempt.replica;
-        if let Some(placed) = self.told.placements.iter_mut().rev().find(is_it) {
+        if let Some(placed) = self.observed.placements.iter_mut().rev().find(is_it) {
             placed.ended.get_or_insert(at);
         }
-        self.told.jobs[attempt.job.index()].ended.insert(attempt.replica, at);
+        self.observed.jobs[attempt.job.index()].ended.insert(attempt.replica, at);
     }
 
     fn text(&mut self, attempt: AttemptId, text: Option<&Arc<str>>) {
-        let texts = &mut self.told.jobs[attempt.job.index()].texts;
+        let texts = &mut self.observed.jobs[attempt.job.index()].texts;
         if let Some(text) = text.filter(|text| !text.is_empty() && !texts.contains(text)) {
             texts.push(Arc::clone(text));
         }
@@ -256,7 +256,7 @@ impl Sink for Recorder<'_> {
             Input::External(External::Said(Outside::Waits { attempt, text, .. })) => self.text(*attempt, text.as_ref()),
             Input::External(External::Said(Outside::Answers { name, refusal, text, .. })) => {
                 let answered = Answered { fits: refusal.is_none(), text: text.clone() };
-                self.told.answers.insert(Arc::clone(name), answered);
+                self.observed.answers.insert(Arc::clone(name), answered);
             }
             _ => {}
         }
@@ -267,13 +267,13 @@ impl Sink for Recorder<'_> {
             Event::Placed { attempt, placement, .. } => self.placed(at, *attempt, placement),
             Event::Ended { attempt, .. } => self.over(at, *attempt),
             Event::Retry { attempt, .. } | Event::ReplicaAdded { attempt } => {
-                self.told.jobs[attempt.job.index()].ended.remove(&attempt.replica);
+                self.observed.jobs[attempt.job.index()].ended.remove(&attempt.replica);
             }
-            Event::NodeChanged { node, .. } => self.told.nodes[node.index()].is_steady = false,
-            Event::GpuChanged { gpu, .. } => self.told.nodes[gpu.node.index()].is_steady = false,
+            Event::NodeChanged { node, .. } => self.observed.nodes[node.index()].is_steady = false,
+            Event::GpuChanged { gpu, .. } => self.observed.nodes[gpu.node.index()].is_steady = false,
             Event::SafetyBroken { attempt, node, what } => {
                 let (job, node, what) = (attempt.job.index(), node.index(), *what);
-                self.told.broken.push(Broken { at, job, node, what });
+                self.observed.broken.push(Broken { at, job, node, what });
             }
             _ => {}
         }
