@@ -52,7 +52,7 @@
 //!
 //! | floor | rooms |
 //! | --- | --- |
-//! | 0 | `nearest`, `objects`, `units` |
+//! | 0 | `nearest`, `objects`, `planted`, `units` |
 //! | 1 | `catalog`, `expression`, `ids`, `released`, `rng`, `yaml` |
 //! | 2 | `fleet`, `kubernetes`, `workload` |
 //! | 3 | `event`, `kueue`, `policy`, `trace` |

@@ -7,5 +7,10 @@ use mimalloc::MiMalloc;
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
+    #[cfg(feature = "planted")]
+    if let Err(unknown) = dryrack_planted::chosen() {
+        eprintln!("{unknown}");
+        return ExitCode::from(2);
+    }
     dryrack_cli::main().into()
 }

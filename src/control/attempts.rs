@@ -16,6 +16,7 @@ use dryrack_event::{Command, Event, Histogram, Lifecycle, Outcome, Phase, Reason
 use dryrack_fleet::{NodeState, Placement};
 use dryrack_ids::{AttemptId, JobId, NodeId};
 use dryrack_lifecycle::is_attempt_edge;
+use dryrack_planted::planted;
 use dryrack_policy::Next;
 use dryrack_scheduler::Candidate;
 use dryrack_units::{SimDuration, SimTime};
@@ -138,7 +139,9 @@ pub(crate) trait Attempts: Flow {
                 Ending::Completed => self.end_by_itself(core, index, Outcome::Completed, Reason::Completed),
                 Ending::Failed => self.end_by_itself(core, index, Outcome::Failed, Reason::Failed),
             },
-            (Lifecycle::GpuFailed, Phase::Scheduled | Phase::Preparing | Phase::Running) => {
+            (Lifecycle::GpuFailed, phase @ (Phase::Scheduled | Phase::Preparing | Phase::Running))
+                if phase == Phase::Running || !planted!(EarlyGpuFailureIsIgnored) =>
+            {
                 self.end(core, index, Outcome::Lost, Reason::GpuLost);
             }
             (Lifecycle::NodeFailed, Phase::Scheduled | Phase::Preparing | Phase::Running) => {
@@ -189,7 +192,8 @@ pub(crate) trait Attempts: Flow {
     }
 
     fn stop_replicas(&mut self, core: &mut Core, job: JobId, because: Reason) {
-        for index in core.store[job].replicas() {
+        let most = if planted!(CancelStopsOneReplica) { 1 } else { usize::MAX };
+        for index in core.store[job].replicas().take(most) {
             self.stop(core, index, Outcome::Cancelled, because);
         }
     }
@@ -255,7 +259,8 @@ pub(crate) trait Attempts: Flow {
         let (outcome, because) = stopping.expect("set when it was told to stop");
         let replica = &core.store[index];
         let placement = replica.placement.as_ref().expect("what stops has a placement");
-        let (_, kept) = placement.split(|node| replica.stopped_on.contains(&node));
+        let confirmed = |node: NodeId| replica.stopped_on.contains(&node) && !planted!(ConfirmedNodesAreKept);
+        let (_, kept) = placement.split(confirmed);
         self.end_keeping(core, index, outcome, because, kept);
     }
 
@@ -406,7 +411,11 @@ pub(crate) trait Attempts: Flow {
         record.live -= 1;
         // The outcome of a replica that scaling down removed does not affect the outcome of its job.
         if !dismissed || record.cancelled {
-            record.ended = record.ended.max(Some((outcome, because)));
+            let ending = Some((outcome, because));
+            record.ended = match planted!(JobEndsAsItsFirstReplica) {
+                true => record.ended.or(ending),
+                false => record.ended.max(ending),
+            };
         }
         if record.live == 0 && !record.parked {
             let (outcome, because) = record.ended.unwrap_or((outcome, because));
@@ -501,7 +510,7 @@ pub(crate) trait Attempts: Flow {
         let placement = replica.placement.clone().expect("a replica on a node has a placement");
         let stopped = replica.stopped_on.clone();
         let (kept, _) = placement.split(|node| !(stopped.contains(&node) || gone && node == lost));
-        if from != Phase::Stopping && !kept.is_empty() {
+        if from != Phase::Stopping && !kept.is_empty() && !planted!(LostGangIsNotStopped) {
             core.command(Command::Stop { attempt });
         }
         self.end_keeping(core, index, outcome, because, kept);

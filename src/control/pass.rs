@@ -1,6 +1,7 @@
 //! The clock of one pass: when it runs, given its period, its offset and its jitter.
 
 use super::pass_options::PassOptions;
+use dryrack_planted::planted;
 use dryrack_rng::Stream;
 use dryrack_units::{SimDuration, SimTime};
 
@@ -38,7 +39,8 @@ impl PassState {
         let mut number = (now.as_nanos() / period.as_nanos()).saturating_sub(reach);
         loop {
             let since = period.saturating_mul(number).saturating_add(self.jitter(number));
-            let at = SimTime::ZERO.saturating_add(self.options.offset).saturating_add(since);
+            let offset = if planted!(OffsetOfPassesIsIgnored) { SimDuration::ZERO } else { self.options.offset };
+            let at = SimTime::ZERO.saturating_add(offset).saturating_add(since);
             if at >= now && self.last.is_none_or(|last| at > last) {
                 return at;
             }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::rehearsal::{InitialNode, ModelFiles};
 use dryrack_ids::NodeId;
+use dryrack_planted::planted;
 use dryrack_units::{Bytes, SimDuration, SimTime};
 
 /// The models of one node, each with the time at which its download is complete.
@@ -40,7 +41,7 @@ impl Downloads {
             return (*at).max(now);
         }
         let Some(bandwidth) = shelf.bandwidth else { return now };
-        let begins = shelf.free_at.max(now);
+        let begins = if planted!(DownloadsShareNoBandwidth) { now } else { shelf.free_at.max(now) };
         shelf.free_at = begins.saturating_add(time_for(weights, bandwidth));
         shelf.whole_at.insert(Arc::clone(model), shelf.free_at);
         shelf.free_at

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use super::rehearsal::{Fault, NodeTurn};
 use dryrack_fleet::GpuState;
 use dryrack_ids::{GpuId, NodeId};
+use dryrack_planted::planted;
 use dryrack_rng::{Lengths, Stream, entity};
 use dryrack_units::{SimDuration, SimTime};
 
@@ -89,7 +90,7 @@ pub fn as_faults(outages: &[Outage]) -> Vec<(SimTime, Fault)> {
                 down_to = None;
             }
             faults.push((outage.from, fault(target, outage.becomes)));
-            down_to = down_to.max(Some(outage.to));
+            down_to = if planted!(RepairedByTheFirst) { Some(outage.to) } else { down_to.max(Some(outage.to)) };
         }
         faults.extend(down_to.map(|end| (end, well(target))));
     }

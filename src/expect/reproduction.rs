@@ -2,6 +2,7 @@
 
 use super::expectation::Reproduction;
 use super::judge::Verdict;
+use dryrack_planted::planted;
 
 /// Judges whether a run under the profile or program reproduces the report. It does if each named expectation fails and each
 /// witness holds.
@@ -25,7 +26,8 @@ pub fn judge_reproduction(reproduction: &Reproduction, verdicts: &[Verdict], wit
     }));
     let under = reproduction.under.text();
     let expected = format!("under {under} {} fails as reported", reproduction.fails.join(" and "));
-    let passed = happened.is_empty();
+    let passed =
+        happened.is_empty() || planted!(OneFailureIsAReproduction) && verdicts.iter().any(|verdict| !verdict.passed);
     let happened = if passed { "the bug was visible again".to_string() } else { happened.join("; ") };
     Verdict { name: format!("reproduces under {under}").into(), passed, expected, happened, turned_on: None }
 }
@@ -36,4 +38,34 @@ pub fn judge_reproduction(reproduction: &Reproduction, verdicts: &[Verdict], wit
 pub fn is_cured(reproduction: &Reproduction, verdicts: &[Verdict]) -> bool {
     let Some(own) = verdicts.len().checked_sub(reproduction.and.len()) else { return false };
     verdicts[..own].iter().any(|verdict| verdict.passed && reproduction.fails.contains(&verdict.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::expectation::{ReproducedUnder, SourcePlace};
+    use super::*;
+
+    fn verdict(name: &str, passed: bool) -> Verdict {
+        Verdict { name: name.into(), passed, expected: String::new(), happened: String::new(), turned_on: None }
+    }
+
+    #[test]
+    fn a_report_is_reproduced_only_if_all_of_it_is_visible() {
+        let reproduction = Reproduction {
+            under: ReproducedUnder::Profile("old".into()),
+            place: SourcePlace { file: "report.yaml".into(), line: 1, column: 1 },
+            fails: vec!["one".into(), "other".into()],
+            and: Vec::new(),
+        };
+        let rows = [
+            ("both fail and the witness holds", [false, false], true, true),
+            ("one of them holds", [false, true], true, false),
+            ("the witness does not hold", [false, false], false, false),
+        ];
+        for (sentence, [one, other], witness, reproduced) in rows {
+            let verdicts = [verdict("one", one), verdict("other", other)];
+            let found = judge_reproduction(&reproduction, &verdicts, &[verdict("witness", witness)]);
+            assert_eq!(found.passed, reproduced, "{sentence}: {}", found.happened);
+        }
+    }
 }

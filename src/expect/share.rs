@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::expectation::SourcePlace;
+use dryrack_planted::planted;
 use dryrack_units::Permille;
 
 /// A minimum or maximum share of the seeds: `">= 95%"`.
@@ -27,6 +28,9 @@ impl SeedShare {
     pub fn holds(self, held: usize, of: usize) -> bool {
         let scaled = |part: usize| part as u128 * 1000;
         match self {
+            SeedShare::AtLeast(least) if planted!(ShareIsRoundedToPercent) => {
+                (held * 200 + of) / (of * 2) * 10 >= least.get() as usize
+            }
             SeedShare::AtLeast(least) => scaled(held) >= u128::from(least.get()) * of as u128,
             SeedShare::AtMost(most) => scaled(held) <= u128::from(most.get()) * of as u128,
         }
@@ -62,6 +66,8 @@ mod tests {
             (SeedShare::AtLeast(Permille::new(950)), 94, 100, false),
             // 95% of 7 is 6.65, so 6 runs are not enough.
             (SeedShare::AtLeast(Permille::new(950)), 6, 7, false),
+            // 18 of 19 are 94.7%, which is less than 95% although it is rounded to it.
+            (SeedShare::AtLeast(Permille::new(950)), 18, 19, false),
             (SeedShare::AtMost(Permille::new(50)), 5, 100, true),
             (SeedShare::AtMost(Permille::new(50)), 6, 100, false),
             (SeedShare::ALL, 3, 3, true),

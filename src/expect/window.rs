@@ -32,6 +32,7 @@
 //! of the run, it cannot be judged and fails.
 
 use super::expectation::{Mode, Window};
+use dryrack_planted::planted;
 use dryrack_units::SimTime;
 
 /// The last instant about which the records of a run say anything.
@@ -68,8 +69,9 @@ pub(super) fn bounds(window: Window) -> Option<(u64, u64)> {
         Window::AfterState(_) => None,
         Window::At(at) => Some((at.as_nanos(), at.as_nanos())),
         Window::By(at) => Some((0, at.as_nanos())),
+        Window::Until(at) if planted!(UntilIncludesItsEnd) => Some((0, at.as_nanos())),
         Window::Until(at) => at.as_nanos().checked_sub(1).map(|last| (0, last)),
-        Window::After(at) => Some((at.as_nanos(), u64::MAX)),
+        Window::After(at) => Some((at.as_nanos() + u64::from(planted!(AfterLeavesOutItsStart)), u64::MAX)),
         Window::Throughout(from, to) => {
             let last = to.as_nanos().checked_sub(1)?;
             (from.as_nanos() <= last).then_some((from.as_nanos(), last))
@@ -199,7 +201,7 @@ impl Tally {
             },
             (Mode::Never, _) => match self.first_held {
                 Some(_) => Finding::Failed,
-                None => unless_cut(passed_if(self.was_there)),
+                None => unless_cut(passed_if(self.was_there || planted!(NeverHoldsWithoutSubject))),
             },
         }
     }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::claim::GpuClaim;
+use dryrack_planted::planted;
 use dryrack_units::{Bytes, GpuShare, MilliCpu};
 
 /// How an instance is split. CPU and RAM are always divided evenly over the blocks. Disk is never divided.
@@ -110,7 +111,8 @@ impl Blocks {
     /// Source: recorded decisions of dstack 0.19.9 to 0.22.5, for `blocks: auto` and for a number.
     pub fn split(&self, cpus: u64, gpus: u32) -> Option<u32> {
         let even = |blocks: u64| {
-            let divides = blocks >= 1 && cpus.is_multiple_of(blocks) && u64::from(gpus).is_multiple_of(blocks);
+            let of_cpus = cpus.is_multiple_of(blocks) || planted!(BlocksNeedNotDivideCpus);
+            let divides = blocks >= 1 && of_cpus && u64::from(gpus).is_multiple_of(blocks);
             divides.then(|| u32::try_from(blocks).ok()).flatten()
         };
         let blocks = match self {

@@ -9,6 +9,7 @@ use super::blocks::{Cut, Slice};
 use super::claim::GpuClaim;
 use super::instance::Instance;
 use super::node::{NodeShape, NodeStatus};
+use dryrack_planted::planted;
 use dryrack_units::{Bytes, GpuShare, MilliCpu};
 
 impl NodeShape {
@@ -45,7 +46,10 @@ impl NodeShape {
         Some(Slice {
             blocks,
             cpus: self.whole_cpus() / u64::from(total) * u64::from(blocks),
-            ram: Bytes::from_mib(ram_mib / u64::from(total) * u64::from(blocks)),
+            ram: match planted!(RestOfRamIsInTheBlocks) {
+                true => Bytes::from_mib(ram_mib * u64::from(blocks) / u64::from(total)),
+                false => Bytes::from_mib(ram_mib / u64::from(total) * u64::from(blocks)),
+            },
             gpus,
             gpu_memory,
         })
@@ -104,7 +108,7 @@ impl NodeStatus {
     }
 
     fn is_untroubled(&self) -> bool {
-        self.gpus.iter().all(|gpu| gpu.state.is_usable() && gpu.foreign.is_none())
+        planted!(BlockOfUnusableGpuIsIdle) || self.gpus.iter().all(|gpu| gpu.state.is_usable() && gpu.foreign.is_none())
     }
 
     /// The idle blocks, lowest number first.

@@ -19,6 +19,7 @@ use super::value::{Definition, SLOWDOWN_BOUND, Value};
 use dryrack_engine::{Accounts, Standing};
 use dryrack_event::Outcome;
 use dryrack_fleet::Payment;
+use dryrack_planted::planted;
 use dryrack_units::{Money, SimDuration, SimTime};
 
 macro_rules! metrics {
@@ -313,6 +314,9 @@ pub fn wait_quantiles(accounts: &RunAccount) -> Vec<Option<f64>> {
     let mut waits: Vec<SimDuration> = Vec::new();
     let wait = |replica: Row<'_>| replica.placed.map_or(SimDuration::MAX, |at| at.since(replica.wanted));
     accounts.each_row(|replica| waits.push(wait(replica)));
+    if planted!(WaitQuantilesOfPlacedOnly) {
+        waits.retain(|wait| *wait < SimDuration::MAX);
+    }
     waits.sort_unstable();
     let at = |percent: &u8| match quantile(&waits, usize::from(*percent)) {
         SimDuration::MAX => None,
@@ -412,7 +416,8 @@ fn measured_ns(accounts: &RunAccount) -> u128 {
 fn cost_millionths(accounts: &RunAccount) -> Option<u128> {
     let of = |node: &super::NodeAccount| {
         let price = node.spec.shape.price_per_hour?;
-        let paid_ns = if node.spec.shape.payment.is_some() { measured_ns(accounts) } else { node.there_ns };
+        let there_ns = if planted!(CostOnlyWhileReady) { node.ready_ns } else { node.there_ns };
+        let paid_ns = if node.spec.shape.payment.is_some() { measured_ns(accounts) } else { there_ns };
         Some(paid_ns * u128::from(price.get()) / NANOS_PER_HOUR)
     };
     let costs: Vec<u128> = accounts.nodes.iter().filter_map(of).collect();
@@ -468,7 +473,8 @@ fn drawn_without_gpus(node: &super::NodeAccount) -> Option<u128> {
     let capacity = u128::from(node.spec.shape.cpu_capacity().get()).max(1);
     // For nodes with GPUs, the energy above idle is counted with the runs that use the GPUs.
     let taken = if node.gpu_count() == 0 { node.cpu_taken_total } else { 0 };
-    Some(node.there_ns * idle + taken * more / capacity)
+    let there_ns = if planted!(EnergyOnlyWhileReady) { node.ready_ns } else { node.there_ns };
+    Some(there_ns * idle + taken * more / capacity)
 }
 
 /// The energy of all nodes that state their power draw.

@@ -1,6 +1,8 @@
 //! Confidence intervals: of the mean of several runs, of the mean over lists that were resampled from one log, and of a
 //! share of all runs.
 
+use dryrack_planted::planted;
+
 /// A mean over runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
@@ -50,7 +52,7 @@ pub fn estimate(values: &[f64]) -> Option<Estimate> {
     }
     let mean = values.iter().sum::<f64>() / runs as f64;
     let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
-    let variance = squares / (runs - 1) as f64;
+    let variance = squares / (runs - usize::from(!planted!(VarianceOfThePopulation))) as f64;
     let half_width = student_t(runs - 1) * libm::sqrt(variance / runs as f64);
     Some(Estimate { mean, half_width: Some(half_width), range: None, runs })
 }
@@ -88,6 +90,7 @@ pub fn estimate_resampled(values: &[f64], from: ResampledFrom) -> Option<Estimat
 /// quantile, which is accurate to 1e-4: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5.
 pub(super) fn student_t(freedom: usize) -> f64 {
     assert!(freedom > 0, "an interval needs at least two values");
+    let freedom = freedom + usize::from(planted!(TQuantileOfNine) && freedom == 9);
     match T_975.get(freedom - 1) {
         Some(quantile) => *quantile,
         None => {
@@ -119,7 +122,8 @@ pub fn share_at_least(kept: usize, runs: usize) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     while high - low > 1e-9 {
         let middle = (low + high) / 2.0;
-        if chance(middle) < 0.05 { low = middle } else { high = middle }
+        let level = if planted!(ShareIsTwoSided) { 0.025 } else { 0.05 };
+        if chance(middle) < level { low = middle } else { high = middle }
     }
     low
 }
@@ -174,6 +178,24 @@ mod tests {
         assert!((low + 4.737).abs() < 2e-3 && (high - 6.737).abs() < 2e-3, "{found:?}");
         let equal = estimate_resampled(&[5.0; 4], ResampledFrom { blocks: 4, length: 1.0 }).expect("of four");
         assert_eq!(equal.interval(), None, "nothing differs");
+    }
+
+    /// Integrates the density of Student's t from 0 to each quantile of the table: 47.5 % of it lie there. The table has
+    /// three decimals, which is at most 3e-5 of the area.
+    #[test]
+    fn the_table_holds_the_quantiles_of_students_t() {
+        for freedom in 1..=T_975.len() {
+            let n = freedom as f64;
+            let scale =
+                libm::lgamma((n + 1.0) / 2.0) - libm::lgamma(n / 2.0) - libm::log(n * std::f64::consts::PI) / 2.0;
+            let density = |t: f64| libm::exp(scale - (n + 1.0) / 2.0 * libm::log1p(t * t / n));
+            let (steps, quantile) = (4000, student_t(freedom));
+            let width = quantile / f64::from(steps);
+            // Simpson's rule.
+            let inner = (1..steps).map(|step| (f64::from(2 + 2 * (step % 2))) * density(width * f64::from(step)));
+            let area = (density(0.0) + inner.sum::<f64>() + density(quantile)) * width / 3.0;
+            assert!((area - 0.475).abs() < 3e-5, "{freedom} degrees of freedom: {quantile} covers {area}");
+        }
     }
 
     #[test]

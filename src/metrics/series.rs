@@ -4,6 +4,7 @@ use super::account::RunAccount;
 use super::finished::Row;
 use super::value::{Definition, SLOWDOWN_BOUND, Value};
 use dryrack_event::Outcome;
+use dryrack_planted::planted;
 use dryrack_units::{SimDuration, SimTime};
 
 /// The unit of a value.
@@ -85,7 +86,9 @@ impl Series {
             Series::RunTime => run.map(Value::Time),
             Series::Turnaround => turnaround.map(Value::Time),
             Series::BoundedSlowdown => run.zip(turnaround).map(|(run, turnaround)| {
-                Value::Ratio((turnaround.as_secs_f64() / run.max(SLOWDOWN_BOUND).as_secs_f64()).max(1.0))
+                let bound =
+                    if planted!(SlowdownOfShortJobsIsUnbounded) { SimDuration::from_secs(1) } else { SLOWDOWN_BOUND };
+                Value::Ratio((turnaround.as_secs_f64() / run.max(bound).as_secs_f64()).max(1.0))
             }),
             Series::Attempts => Some(Value::Count(u64::from(replica.attempt))),
         }
@@ -211,7 +214,9 @@ impl Function {
 
 /// The index of the nearest rank ⌈p·n⌉, counted from 0.
 fn rank(count: usize, permille: u16) -> usize {
-    (count * usize::from(permille)).div_ceil(1000).max(1) - 1
+    let rank = count * usize::from(permille);
+    let rank = if planted!(QuantileRankIsRoundedDown) { rank / 1000 } else { rank.div_ceil(1000) };
+    rank.max(1) - 1
 }
 
 impl Definition {

@@ -11,6 +11,7 @@
 //! alternative by several factors, at least one of which is not monotone. These factors are no longer presumed to be
 //! monotone, and the search continues.
 
+use dryrack_planted::planted;
 use dryrack_scenario::PlanFile;
 
 /// The state of an alternative in the search.
@@ -89,7 +90,7 @@ impl Search {
         let presumed = self.cheaper(|standing| matches!(standing, Standing::Presumed(_)));
         let all = presumed.len() + self.tested;
         let wanted = all.div_ceil(TESTED_ONE_IN).clamp(TESTED_LEAST.min(all), TESTED_MOST);
-        if presumed.is_empty() || self.tested >= wanted {
+        if presumed.is_empty() || self.tested >= wanted || planted!(SearchTestsNothing) {
             return None;
         }
         // Test the most expensive alternative first, because it is nearest to the answer. Spread the others over the
@@ -160,7 +161,9 @@ impl Search {
         };
         let positions = (0..open.len()).step_by(step);
         // On a tie, choose the cheapest.
-        let best = positions.max_by_key(|position| (weigh(*position), std::cmp::Reverse(*position)));
+        let place =
+            |position: usize| if planted!(SearchTakesTheLastOfEqual) { position } else { usize::MAX - position };
+        let best = positions.max_by_key(|position| (weigh(*position), place(*position)));
         open[best.expect("something is open")]
     }
 
@@ -272,6 +275,13 @@ mod tests {
             assert!(found.run * 4 <= 500, "{need}: {found:?}");
             assert_eq!(found.cheaper_unknown, 0);
         }
+    }
+
+    /// All four cost the same, and the first of them fails. So the second holds and is the answer.
+    #[test]
+    fn of_equally_cheap_alternatives_the_first_that_holds_is_the_answer() {
+        let (found, _) = search(&[2, 2], |_| 7, |places| places[0] + places[1] > 0);
+        assert_eq!((found.best, found.run), (Some(1), 2), "{found:?}");
     }
 
     #[test]

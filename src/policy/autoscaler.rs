@@ -1,5 +1,6 @@
 //! The number of replicas that a service should have.
 
+use dryrack_planted::planted;
 use dryrack_units::SimDuration;
 use dryrack_workload::Scaling;
 
@@ -30,6 +31,7 @@ pub fn autoscale(
     let delay = match wanted.cmp(&current) {
         std::cmp::Ordering::Equal => return ScalingDecision::To(current),
         std::cmp::Ordering::Greater if current == 0 => return ScalingDecision::To(wanted),
+        std::cmp::Ordering::Greater if planted!(ScalesUpAsSlowlyAsDown) => scaling.scale_down_delay,
         std::cmp::Ordering::Greater => scaling.scale_up_delay,
         std::cmp::Ordering::Less => scaling.scale_down_delay,
     };
@@ -44,7 +46,10 @@ fn wanted(scaling: &Scaling, requests: u64) -> u32 {
     // Both numbers are in units of 10^-12 requests: thousandths multiplied by nanoseconds.
     let requests = u128::from(requests) * 1_000_000_000_000;
     let of_one = u128::from(scaling.target.get()) * u128::from(scaling.window.as_nanos());
-    let wanted = requests.div_ceil(of_one.max(1));
+    let wanted = match planted!(ReplicasRoundedDown) {
+        true => requests / of_one.max(1),
+        false => requests.div_ceil(of_one.max(1)),
+    };
     u32::try_from(wanted).unwrap_or(u32::MAX).clamp(scaling.min, scaling.max.max(scaling.min))
 }
 

@@ -1,5 +1,6 @@
 //! Retries after failures: a growing pause between attempts, and a limit on their number.
 
+use dryrack_planted::planted;
 use dryrack_units::SimDuration;
 use dryrack_workload::{Backoff, RetryPolicy};
 
@@ -19,10 +20,10 @@ impl RetryState {
     /// Records that an attempt failed after it had run for `ran`. If it ran for at least the longest pause, the earlier
     /// failures are forgotten. Kubernetes does the same after ten minutes of running.
     pub fn failed(&mut self, policy: &RetryPolicy, ran: SimDuration) -> Next {
-        if ran >= policy.backoff.max && !ran.is_zero() {
+        if ran >= policy.backoff.max && !ran.is_zero() && !planted!(LongRunForgivesNothing) {
             self.failures = 0;
         }
-        if policy.limit.is_some_and(|limit| self.failures >= limit) {
+        if policy.limit.is_some_and(|limit| self.failures >= limit + u32::from(planted!(OneRetryTooMany))) {
             return Next::GiveUp;
         }
         self.failures += 1;
@@ -35,6 +36,7 @@ impl RetryState {
 fn pause(backoff: &Backoff, failures: u32) -> SimDuration {
     let max = u128::from(backoff.max.as_nanos());
     let mut pause = u128::from(backoff.first.as_nanos()).min(max);
+    let failures = if planted!(PauseDoesNotGrow) { 1 } else { failures };
     for _ in 1..failures {
         if pause >= max || pause == 0 {
             break;

@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 
 use super::node_class::NodeClass;
 use dryrack_fleet::{GpuClaim, GpuShape, NodeShape, NodeStatus};
+use dryrack_planted::planted;
 use dryrack_units::{Bytes, GpuShare};
 use dryrack_workload::{GpuDemand, GpuTake, TaskGroup};
 
@@ -65,7 +66,7 @@ pub fn claim_on(
     index: usize,
     ram_left: Bytes,
 ) -> Option<GpuClaim> {
-    if !status.gpus[index].state.is_usable() {
+    if !status.gpus[index].state.is_usable() && !planted!(UnusableGpuIsTaken) {
         return None;
     }
     let capacity = shape.gpu_memory_capacity(index);
@@ -78,8 +79,13 @@ pub fn claim_on(
             (GpuShare::WHOLE, memory, status.gpu_is_idle(index) && enough && some)
         }
         GpuTake::Share(share) => {
-            let memory = share.of(capacity);
-            let fits = status.gpu_share_free(index) >= share && status.gpu_memory_free(shape, index) >= memory;
+            // Rounded down, so that the shares of a GPU are never more than its memory.
+            let memory = match planted!(ShareOfMemoryIsRoundedUp) {
+                true => Bytes::new((capacity.get() * u64::from(share.get())).div_ceil(1000)),
+                false => share.of(capacity),
+            };
+            let has_memory = planted!(ShareNeedsNoMemory) || status.gpu_memory_free(shape, index) >= memory;
+            let fits = status.gpu_share_free(index) >= share && has_memory;
             (share, memory, fits)
         }
         GpuTake::Memory(memory) => {

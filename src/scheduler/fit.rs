@@ -13,6 +13,7 @@ use super::node_class::NodeClass;
 use super::target::Target;
 use dryrack_event::Reason;
 use dryrack_fleet::{GpuClaim, GpuState, NodeStatus, restricted};
+use dryrack_planted::planted;
 use dryrack_units::{Bytes, GpuShare, MilliCpu};
 use dryrack_workload::{GpuDemand, GpuTake, TaskGroup};
 
@@ -108,7 +109,7 @@ fn capacity_without_gpus(demand: TaskGroup<'_>, class: &NodeClass, limit: u32) -
 /// How many tasks fit by their cores. A task may use the restricted cores of its own GPUs, but not those of others.
 fn most_by_cpu(demand: TaskGroup<'_>, class: &NodeClass, status: &NodeStatus) -> u64 {
     let free = status.cpu_free(class.shape).get().checked_div(demand.task.cpu.get()).unwrap_or(u64::MAX);
-    if class.shape.restricted_cores_per_gpu() == 0 {
+    if class.shape.restricted_cores_per_gpu() == 0 || planted!(RestrictedCoresAreLent) {
         return free;
     }
     let rest = demand.task.cpu.saturating_sub(own_restricted(demand, class));

@@ -13,6 +13,7 @@ use super::own::OwnFilter;
 use super::scorer::{ScorerName, WeightedScorer};
 use super::target::Target;
 use super::verdict::Reads;
+use dryrack_planted::planted;
 use dryrack_units::{SimDuration, SimTime, text_form};
 
 /// The scheduler's part of a profile. Stages run in the order in which they are listed.
@@ -227,6 +228,7 @@ impl SlotOptions {
         let (unit, until) = (self.resolution.as_nanos().max(1), from.saturating_add(length).as_nanos());
         let until = match self.rounding {
             Rounding::Down => until / unit * unit,
+            Rounding::Outwards if planted!(SlotEndsAreRoundedDown) => until / unit * unit,
             Rounding::Outwards => until.div_ceil(unit).saturating_mul(unit),
         };
         (SimTime::from_nanos(from.as_nanos() / unit * unit), SimTime::from_nanos(until))

@@ -15,6 +15,7 @@ use super::entry::Entry;
 use super::options::Discipline;
 use super::order::{Moment, OrderKey};
 use dryrack_ids::OrderedSet;
+use dryrack_planted::planted;
 use dryrack_units::SimTime;
 
 /// Sort key of an entry in the queue. It contains the number of the submission, so it is unique.
@@ -48,6 +49,8 @@ impl QueueKey {
         for (place, key) in ranks.iter_mut().zip(keys) {
             *place = rank(*key);
         }
+        let is_reversed = planted!(EqualEstimatesLastFirst) && order.contains(&OrderKey::Estimate);
+        let submitted = if is_reversed { u64::MAX - submitted } else { submitted };
         QueueKey { tier: Reverse(entry.tier), priority: Reverse(priority), ranks, submitted, replica, line }
     }
 

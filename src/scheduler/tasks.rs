@@ -24,6 +24,7 @@ use super::verdict::Verdict;
 use dryrack_event::{Histogram, Reason};
 use dryrack_fleet::{Fleet, NodeClaim, NodeShape, Placement};
 use dryrack_ids::{GpuId, NodeId};
+use dryrack_planted::planted;
 use dryrack_units::Score;
 use dryrack_workload::{Gang, Pick, TaskGroup};
 
@@ -254,14 +255,14 @@ impl TaskPlacer<'_> {
     /// placement.
     fn gang(&self, classes: &[NodeClass], verdicts: &[Verdict]) -> Option<Candidate> {
         let TaskGroup { tasks, gang, .. } = self.group;
-        let limit = if gang == Gang::Spread { 1 } else { tasks };
+        let limit = if gang == Gang::Spread && !planted!(SpreadGangSharesNodes) { 1 } else { tasks };
         let mut room: u64 = 0;
         let mut ranked: Vec<Ranked> = Vec::new();
         for (index, class) in fitting_classes(classes, verdicts) {
             let capacity = self.capacity(class, limit);
             room += u64::from(capacity) * u64::from(class.count);
             let score = self.score(class);
-            let first = if gang == Gang::Packed { capacity } else { 0 };
+            let first = if gang == Gang::Packed && !planted!(PackedGangByScore) { capacity } else { 0 };
             ranked.extend(class.nodes().map(|node| (first, score, Reverse(node), index)));
         }
         if room < u64::from(tasks) {

@@ -11,6 +11,7 @@
 use std::io::BufRead;
 use std::path::Path;
 
+use dryrack_planted::planted;
 use dryrack_units::{Bytes, MilliCpu, SimDuration};
 
 use super::date;
@@ -94,6 +95,7 @@ fn log_row<R: BufRead>(lines: &Lines<R>, fields: &[Span; 7]) -> Result<RowResult
     let [_, vc, _, gpus, state, submit, duration] = fields;
     let outcome = match state.of(lines.bytes()) {
         b"Pass" => Outcome::Completed,
+        b"Killed" if planted!(KilledIsCompleted) => Outcome::Completed,
         b"Killed" => Outcome::Cancelled,
         b"Failed" => Outcome::Failed,
         _ => return Err(lines.wrong(state, "Pass, Killed or Failed", NotDecimal::Malformed)),

@@ -7,6 +7,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
+use dryrack_planted::planted;
 use dryrack_units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
 
 use super::decimal::NotDecimal;
@@ -221,8 +222,13 @@ impl<R: BufRead> Iterator for PodReader<R> {
 
 fn mebibytes<R: BufRead>(lines: &Lines<R>, field: &Span) -> Result<Bytes, TraceError> {
     let expected = "memory in MiB";
-    let mib = lines.whole(field, expected)?;
-    Bytes::checked_from_mib(mib).ok_or_else(|| lines.wrong(field, expected, NotDecimal::TooLarge))
+    let mib: u64 = lines.whole(field, expected)?;
+    let bytes = if planted!(MebibytesAreMegabytes) {
+        mib.checked_mul(1_000_000).map(Bytes::new)
+    } else {
+        Bytes::checked_from_mib(mib)
+    };
+    bytes.ok_or_else(|| lines.wrong(field, expected, NotDecimal::TooLarge))
 }
 
 /// The share of each GPU. A value above 1000 is capped and counted, because no task can have more than a whole GPU.

@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::io::BufRead;
 use std::path::Path;
 
+use dryrack_planted::planted;
 use dryrack_units::{Bytes, GpuShare, MilliCpu, SimDuration};
 
 use super::date;
@@ -251,7 +252,7 @@ impl<R: BufRead> SacctRows<R> {
                 *place = field;
             }
         }
-        if is_unknown(job.resources) {
+        if is_unknown(job.resources) || planted!(RequestedTresFirst) && !is_unknown(asked) {
             job.resources = asked;
         }
         job.user = known(uid).and_then(|uid| uid.parse().ok());

@@ -9,6 +9,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
+use dryrack_planted::planted;
 use dryrack_units::{Bytes, SimDuration, SimTime};
 
 use super::decimal::{Decimal, NotDecimal};
@@ -131,9 +132,11 @@ impl<R: BufRead> SwfReader<R> {
         let follows: Option<u64> = row.optional(17, "the number of the preceding job, or -1")?;
         row.unknown_or(18, "a think time in seconds, or -1")?;
 
-        let is_part = matches!(status, Some(2..=4));
+        let is_part = matches!(status, Some(2..=4)) && !planted!(PartialRowsAreJobs);
         let outcome = status.and_then(outcome_of);
-        let processors = allocated.filter(|&n| n > 0).or(requested.filter(|&n| n > 0));
+        let (allocated_first, otherwise) =
+            if planted!(RequestedBeforeAllocated) { (requested, allocated) } else { (allocated, requested) };
+        let processors = allocated_first.filter(|&n| n > 0).or(otherwise.filter(|&n| n > 0));
         let run_length = if run.negative { None } else { Some(row.duration(4, run)?) };
         let (submit, processors, run) = match (submit, processors, run_length) {
             _ if is_part && self.last_whole == Some(job) => return Ok(self.leave_out(Oddity::PartOfJobBefore)),

@@ -54,6 +54,7 @@ mod openb;
 mod oracle;
 mod outside;
 mod plans;
+mod planted;
 mod policy;
 mod policy_oracle;
 mod probes;
@@ -155,6 +156,7 @@ fn main() {
         offers::trials,
         on_slurm::trials,
         outside::trials,
+        planted::trials,
         plans::trials,
         policy::trials,
         policy_oracle::trials,

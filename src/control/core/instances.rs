@@ -9,6 +9,7 @@ use super::timer::Timer;
 use dryrack_event::{Command, Event, Reason};
 use dryrack_fleet::{FleetSpec, InstanceState, NodeSpec, NodeState, Placement};
 use dryrack_ids::{FleetId, NodeId};
+use dryrack_planted::planted;
 use dryrack_policy::{InstancePurpose, idle_rule, longest_idle, may_give_back};
 use dryrack_scheduler::offers::NewInstances;
 use dryrack_units::SimDuration;
@@ -172,7 +173,9 @@ impl Core {
         match record.state {
             InstanceState::Busy => self.change_instance(node, InstanceState::Idle, Reason::NotNeeded),
             // The attempt for which the instance was made has ended before the instance is up.
-            InstanceState::Pending | InstanceState::Provisioning if record.made_for == InstancePurpose::Run => {
+            InstanceState::Pending | InstanceState::Provisioning
+                if record.made_for == InstancePurpose::Run && !planted!(InstanceOfEndedRunIsKept) =>
+            {
                 self.give_back_instance(node, Reason::NotNeeded);
             }
             InstanceState::Pending

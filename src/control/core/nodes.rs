@@ -6,6 +6,7 @@ use dryrack_event::{Event, Reason};
 use dryrack_fleet::{GpuState, NodeSpec, NodeState, Reliance, SILENT_STATES};
 use dryrack_ids::{GpuId, NodeId};
 use dryrack_lifecycle::is_node_edge;
+use dryrack_planted::planted;
 use dryrack_units::{SimDuration, SimTime};
 
 impl Core {
@@ -36,7 +37,8 @@ impl Core {
         record.epoch += 1;
         let epoch = record.epoch;
         self.update_reliance(node, false);
-        let after = |length, every| noticed(last.saturating_add(length), every).max(self.now);
+        let from = if planted!(GraceFromTheMiss) { self.now } else { last };
+        let after = |length, every| noticed(from.saturating_add(length), every).max(self.now);
         let lost = after(options.grace, options.checked_every);
         let evict = after(options.evict_after, options.evicted_every);
         self.timers.set(lost, Timer::SilenceExpired { node, epoch });
@@ -48,7 +50,7 @@ impl Core {
         if record.silent_since.take().is_none() {
             return;
         }
-        record.presumed_lost = false;
+        record.presumed_lost = record.presumed_lost && planted!(LostForEver);
         record.epoch += 1;
         self.update_node(node, Reason::HeartbeatBack);
     }
@@ -117,6 +119,9 @@ impl Core {
 /// or at `end` if `every` is absent.
 pub(crate) fn noticed(end: SimTime, every: Option<SimDuration>) -> SimTime {
     let Some(every) = every else { return end };
-    let ticks = end.as_nanos() / every.as_nanos() + 1;
+    let ticks = match planted!(CheckAtTheExactTick) {
+        true => end.as_nanos().div_ceil(every.as_nanos()),
+        false => end.as_nanos() / every.as_nanos() + 1,
+    };
     SimTime::ZERO.saturating_add(every.saturating_mul(ticks))
 }

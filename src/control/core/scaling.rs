@@ -6,6 +6,7 @@ use super::Core;
 use super::store::ReplicaIndex;
 use dryrack_event::Phase;
 use dryrack_fleet::{GpuState, NodeState};
+use dryrack_planted::planted;
 
 impl Core {
     /// Sorts replicas so that the first to remove comes first: by health, then the latest change of phase, then the
@@ -15,6 +16,9 @@ impl Core {
             let replica = &self.store[*index];
             (self.health(*index), Reverse(replica.since), Reverse(*index))
         });
+        if planted!(OldestIsScaledDown) {
+            replicas.sort_by_key(|index| (self.health(*index), *index));
+        }
     }
 
     /// How healthy a replica is, in ascending order: stopping, waiting, about to run, running on a node or GPU that is

@@ -9,6 +9,7 @@ use crate::core::store::ReplicaIndex;
 use dryrack_event::{Event, Histogram, Outcome, Phase, Reason, Refusal};
 use dryrack_ids::JobId;
 use dryrack_lifecycle::{MemberState, WholeState};
+use dryrack_planted::planted;
 use dryrack_workload::{RetryEvent, StopCriteria};
 
 /// The consequence of the state of one node for its run.
@@ -137,6 +138,7 @@ impl Polled {
             self.advance_run(job, to);
             let run = self.run(job);
             match to {
+                WholeState::Provisioning if planted!(RunNeverForgetsItsFailures) => {}
                 WholeState::Provisioning => run.attempt = 0,
                 WholeState::Pending => {
                     run.attempt += 1;

@@ -42,6 +42,7 @@ use attained::await_next_level;
 use dryrack_event::{Command, Lifecycle, Outcome, Outside, Phase, Reason};
 use dryrack_fleet::{Fleet, Placement};
 use dryrack_ids::{AttemptId, NodeId};
+use dryrack_planted::planted;
 use dryrack_scheduler::{Backfill, Decision, Discipline, Grouping, Lines, WaitQueue, decide_for};
 use dryrack_units::{SimDuration, SimTime};
 use open_decision::OpenDecision;
@@ -235,7 +236,7 @@ impl Flow for Queue {
             Wait::Quota => self.leave_group(core, index),
             Wait::Nothing | Wait::Analysis | Wait::Scan | Wait::BackOff | Wait::Dependency | Wait::Admission => {}
         }
-        if phase == Phase::Analysing && self.analysing.remove(&attempt) {
+        if phase == Phase::Analysing && self.analysing.remove(&attempt) && !planted!(AnalysisIsNotAbandoned) {
             core.command(Command::AbandonAnalysis { attempt });
         }
     }

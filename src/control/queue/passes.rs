@@ -9,6 +9,7 @@ use crate::pass::SeenByPass;
 use crate::pass_options::{PassOptions, Trigger};
 use crate::queue::Queue;
 use dryrack_event::{Command, Event, Histogram, Phase, Reason, Refusal};
+use dryrack_planted::planted;
 use dryrack_rng::Stream;
 use dryrack_scheduler::{Discipline, QueueKey};
 use dryrack_units::{SimDuration, SimTime};
@@ -108,7 +109,7 @@ impl Queue {
 
     fn jitter_of(&mut self, core: &mut Core, index: ReplicaIndex) -> SimDuration {
         let longest = core.profile.passes.place.jitter;
-        if longest.is_zero() {
+        if longest.is_zero() || planted!(PassesHaveNoJitter) {
             return SimDuration::ZERO;
         }
         let replica = &mut core.store[index];
@@ -153,7 +154,7 @@ impl Queue {
     fn drop_stale_analyses(&mut self, core: &mut Core) {
         while let Some((index, version)) = self.analysis_queue.front() {
             let replica = &core.store[*index];
-            if replica.wait == Wait::Analysis && replica.version == *version {
+            if replica.wait == Wait::Analysis && replica.version == *version || planted!(CancelledIsAnalysed) {
                 return;
             }
             self.analysis_queue.pop_front();

@@ -5,7 +5,8 @@ use smallvec::SmallVec;
 
 use super::ring::Ring;
 use super::rule::Rule;
-use dryrack_units::{Permille, SimTime};
+use dryrack_planted::planted;
+use dryrack_units::{Permille, SimDuration, SimTime};
 use dryrack_workload::{Coverage, Gaps, IdleGpus, UtilizationPolicy};
 
 /// The idle spell of one GPU. `samples` is 0 if the newest reading that counts is not idle.
@@ -29,7 +30,11 @@ pub(super) struct Covered {
 impl Covered {
     pub fn new(policy: &UtilizationPolicy, bound_at: SimTime, width: usize) -> Covered {
         Covered {
-            counts_from: bound_at.saturating_add(policy.grace),
+            counts_from: if planted!(GraceOfPolicyIsIgnored) {
+                bound_at
+            } else {
+                bound_at.saturating_add(policy.grace)
+            },
             spells: vec![Spell::default(); width].into(),
             before: vec![Spell::default(); width].into(),
             fired: vec![None; width].into(),
@@ -40,7 +45,9 @@ impl Covered {
     fn coverage(&self, policy: &UtilizationPolicy) -> Option<Coverage> {
         let covers = |spell: &Spell| {
             let length = spell.last.checked_since(spell.first);
-            spell.samples > 0 && length.is_some_and(|length| length >= policy.time_window)
+            let least =
+                policy.time_window.saturating_add(SimDuration::from_nanos(planted!(WindowMustBeExceeded).into()));
+            spell.samples > 0 && length.is_some_and(|length| length >= least)
         };
         let is_new = |gpu: usize, spell: &Spell| self.fired[gpu].is_none_or(|until| until < spell.first);
         match policy.gpus {
@@ -114,6 +121,7 @@ fn read(spell: &mut Spell, policy: &UtilizationPolicy, counts_from: SimTime, at:
         return;
     }
     let has_gap = policy.gaps == Gaps::Void && spell.samples > 0 && at.since(spell.last) > policy.longest_gap;
+    let has_gap = has_gap && !planted!(GapCountsAsIdle);
     if spell.samples == 0 || has_gap {
         *spell = Spell { first: at, last: at, samples: 1 };
     } else {

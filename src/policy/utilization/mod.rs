@@ -66,6 +66,7 @@ use own::Own;
 use ring::Ring;
 use rule::Rule;
 
+use dryrack_planted::planted;
 use dryrack_units::SimTime;
 use dryrack_workload::{Coverage, SampleFault, UtilizationPolicy, UtilizationRule};
 
@@ -118,6 +119,9 @@ impl UtilizationMonitor {
         let (mut place, is_there) = self.ring.place(sample.at);
         if is_there {
             return Some(SampleFault::Duplicate);
+        }
+        if planted!(LateSampleIsDropped) && place < self.ring.len() {
+            return Some(SampleFault::Disorder);
         }
         let has_forgotten = self.ring.is_full() || self.ring.number(0) > 0;
         if place == 0 && has_forgotten {

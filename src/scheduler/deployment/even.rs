@@ -12,6 +12,7 @@ use super::request::Picks;
 use super::score;
 use super::search::{Group, Pass, Search, UpstreamException};
 use dryrack_fleet::GpuKind;
+use dryrack_planted::planted;
 
 /// A usable GPU: the bytes that it can hold (its reservation, or else its free memory), and its index in the columns.
 type Usable = (u64, usize);
@@ -80,7 +81,8 @@ fn is_in_ram(search: &Search, node: u32, gpus: &[Usable]) -> bool {
 
 /// The equal part of each GPU, rounded up. Parts that are rounded down would add up to less than the whole.
 pub(super) fn even_part(need: f64, count: usize) -> u64 {
-    (need.max(0.0).ceil() as u64).div_ceil(count as u64)
+    let need = need.max(0.0).ceil() as u64;
+    if planted!(PartOfMemoryIsRoundedDown) { need / count as u64 } else { need.div_ceil(count as u64) }
 }
 
 /// The claim on each GPU if there are `count` of them.

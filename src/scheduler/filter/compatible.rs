@@ -8,11 +8,12 @@ use crate::node_class::NodeClass;
 use dryrack_catalog::{Accelerator, Host, Mismatch, mismatch};
 use dryrack_event::Reason;
 use dryrack_fleet::NodeShape;
+use dryrack_planted::planted;
 use dryrack_workload::{Deployment, GpuTake, TaskGroup};
 
 pub fn judge(demand: TaskGroup<'_>, class: &NodeClass) -> Verdict {
     let task = demand.task;
-    if task.os.is_some_and(|os| os != class.shape.os) {
+    if task.os.is_some_and(|os| os != class.shape.os) && !planted!(OsIsNotCompared) {
         return Verdict::Never(Reason::OsMismatch);
     }
     if task.arch.is_some_and(|arch| arch != class.shape.arch) {
@@ -56,6 +57,9 @@ fn refusal(deployment: &Deployment, shape: &NodeShape, gpu: Option<Accelerator<'
     let (driver, runtime) = (shape.driver.as_deref(), shape.runtime.as_deref());
     let host = Host { os: shape.os, arch: shape.arch, driver, runtime };
     let found = mismatch(deployment.served(), host, gpu)?;
+    if planted!(OldDriverIsEnough) && found == Mismatch::Driver {
+        return None;
+    }
     Some(match found {
         Mismatch::ModelArchitecture => Reason::ModelArchitectureUnsupported,
         Mismatch::Os => Reason::BackendOsMismatch,

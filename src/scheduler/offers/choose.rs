@@ -10,6 +10,7 @@ use crate::node_class::NodeClass;
 use dryrack_event::Reason;
 use dryrack_fleet::{Fleet, FleetKind, FleetPlacement, NodeState};
 use dryrack_ids::FleetId;
+use dryrack_planted::planted;
 use dryrack_units::Money;
 
 /// The fleets that a job may use, in order of declaration. Fleets without an instance come last.
@@ -38,8 +39,9 @@ pub fn why_not(
     if ask.nodes > 1 && options.cluster_only && fleet.fleet(id).placement != FleetPlacement::Cluster {
         return Some(Reason::FleetNotCluster);
     }
+    let room_for = if planted!(FleetTooSmallForGang) { 1 } else { ask.room_for };
     match options.fit_test {
-        FitTest::NodesOrBlocks if !has_room(fleet, classes, id, ask.room_for) => Some(Reason::FleetTooSmall),
+        FitTest::NodesOrBlocks if !has_room(fleet, classes, id, room_for) => Some(Reason::FleetTooSmall),
         FitTest::NodesOrBlocks | FitTest::None => None,
     }
 }
@@ -97,6 +99,9 @@ pub fn ranked(ask: &Ask<'_>, candidates: &[FleetId], offers: &[&ClassOffer<'_, '
         (!enough, cheapest, new.map(|offer| offer.price).min().unwrap_or(dearest))
     };
     let mut ranked = candidates.to_vec();
+    if planted!(EqualFleetsLastFirst) {
+        ranked.reverse();
+    }
     // The sort is stable, so on a tie the first candidate stays first.
     ranked.sort_by_key(key);
     ranked

@@ -7,6 +7,7 @@ use super::options::{OfferOptions, WithoutGpus};
 use dryrack_catalog as catalog;
 use dryrack_event::Reason;
 use dryrack_fleet::{NodeShape, Slice};
+use dryrack_planted::planted;
 use dryrack_units::{Bytes, Money};
 use dryrack_workload::{GpuRequirements, Requirements, SpotPolicy};
 
@@ -46,7 +47,7 @@ fn judge_host(requirements: &Requirements, shape: &NodeShape) -> Result<(), Reas
     let wanted_spot = match requirements.spot {
         SpotPolicy::Auto => None,
         SpotPolicy::Spot => Some(true),
-        SpotPolicy::OnDemand => Some(false),
+        SpotPolicy::OnDemand => Some(false).filter(|_| !planted!(SpotIsOnDemand)),
     };
     if wanted_spot.is_some_and(|spot| spot != instance.spot) {
         return Err(Reason::SpotMismatch);
@@ -121,5 +122,8 @@ fn is_of_type(options: &OfferOptions, wanted: &GpuRequirements, shape: &NodeShap
     };
     (wanted.names.is_empty() || wanted.names.iter().any(named))
         && wanted.vendor.is_none_or(|wanted| vendor == Some(wanted))
-        && wanted.compute_capability.is_none_or(|least| capability.is_some_and(|known| known >= least))
+        && wanted.compute_capability.is_none_or(|least| match planted!(CapabilityMustBeExceeded) {
+            true => capability.is_some_and(|known| known > least),
+            false => capability.is_some_and(|known| known >= least),
+        })
 }

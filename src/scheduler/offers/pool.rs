@@ -14,6 +14,7 @@ use crate::verdict::Verdict;
 use dryrack_event::Reason;
 use dryrack_fleet::{Fleet, FleetPlacement, NodeShape, NodeState, Slice, offer_of};
 use dryrack_ids::{FleetId, NodeId};
+use dryrack_planted::planted;
 use dryrack_units::Money;
 use dryrack_workload::CreationPolicy;
 
@@ -160,7 +161,10 @@ impl ClassOffer<'_, '_> {
 
     /// The backend and region of the offer. The later nodes of a job may be limited to them.
     pub fn place(&self) -> (&str, &str) {
-        self.class.shape.instance.as_ref().map_or(("", ""), |instance| (&*instance.backend, &*instance.region))
+        self.class.shape.instance.as_ref().map_or(("", ""), |instance| {
+            let backend = if planted!(RegionWithoutBackend) { "" } else { &*instance.backend };
+            (backend, &*instance.region)
+        })
     }
 
     pub fn on(&self, node: NodeId) -> Offer {
@@ -179,10 +183,14 @@ impl ClassOffer<'_, '_> {
         let in_use = |offer: &ClassOffer<'_, '_>| !offer.class.status.blocks.is_empty();
         let size = |offer: &ClassOffer<'_, '_>| (offer.slice.gpus, offer.slice.cpus, offer.slice.ram);
         let by_key = |key: &OfferKey| match key {
+            OfferKey::Price if planted!(PricesInWholeCents) => {
+                (self.price.get() / 10_000).cmp(&(other.price.get() / 10_000))
+            }
             OfferKey::Price => self.price.cmp(&other.price),
             OfferKey::UnsplitFirst => self.is_split().cmp(&other.is_split()),
             OfferKey::SplitFirst => other.is_split().cmp(&self.is_split()),
             OfferKey::InUseFirst => in_use(other).cmp(&in_use(self)),
+            OfferKey::SmallestSlice if planted!(LargestSliceFirst) => size(other).cmp(&size(self)),
             OfferKey::SmallestSlice => size(self).cmp(&size(other)),
         };
         order.iter().map(by_key).find(|ordering| ordering.is_ne()).unwrap_or(Ordering::Equal)
@@ -245,7 +253,8 @@ fn compare(
 ) -> Ordering {
     let (offer, other) = (offers[offer], offers[other]);
     let by_keys = || offer.compare(other, order);
-    offer.availability.cmp(&other.availability).then_with(by_keys).then_with(|| node.cmp(&other_node))
+    let by_node = || if planted!(EqualOffersLastFirst) { other_node.cmp(&node) } else { node.cmp(&other_node) };
+    offer.availability.cmp(&other.availability).then_with(by_keys).then_with(by_node)
 }
 
 /// How many instances would be created, for each fleet and offer.

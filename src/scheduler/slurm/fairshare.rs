@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use dryrack_planted::planted;
 use dryrack_units::SimDuration;
 
 /// The user and the account that every Slurm has.
@@ -146,6 +147,7 @@ impl Associations {
 
     /// Multiplies all past usage with a number from 0 to 1.
     pub fn decay(&mut self, kept: f64) {
+        let kept = if planted!(SlurmUsageNeverDecays) { 1.0 } else { kept };
         self.all.iter_mut().for_each(|own| own.usage *= kept);
     }
 

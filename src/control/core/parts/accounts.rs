@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::shares::{Shares, User};
 use dryrack_fleet::{Fleet, NodeClaim, Placement};
+use dryrack_planted::planted;
 use dryrack_policy::{Holding, Quotas};
 use dryrack_scheduler::{FairShare, OrderKey, SchedulerOptions};
 use dryrack_units::SimTime;
@@ -69,7 +70,7 @@ impl Accounts {
 
     /// Ends the charge of a claim to a project.
     pub fn give_back_claim(&mut self, fleet: &Fleet, project: Option<&str>, claim: &NodeClaim) {
-        if self.quotas.counts(project) {
+        if self.quotas.counts(project) && !planted!(QuotaIsNotGivenBack) {
             self.quotas.give_back(project, Holding::of(fleet.node(claim.node), claim));
         }
     }

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use dryrack_fleet::Placement;
+use dryrack_planted::planted;
 use dryrack_scheduler::FairShare;
 use dryrack_units::SimTime;
 
@@ -63,7 +64,7 @@ impl Shares {
         (0..self.accounts.len() as User)
             .map(|user| {
                 let account = self.settled(user, now);
-                account.had / account.weight
+                if planted!(WeightsAreIgnored) { account.had } else { account.had / account.weight }
             })
             .collect()
     }
@@ -74,7 +75,10 @@ impl Shares {
         let seconds = now.since(account.at).as_secs_f64();
         if seconds > 0.0 {
             let kept = libm::pow(0.5, seconds / half_life);
-            let gained = account.holds as f64 * half_life / std::f64::consts::LN_2 * (1.0 - kept);
+            let gained = match planted!(HoldingsNeverDecay) {
+                true => account.holds as f64 * seconds,
+                false => account.holds as f64 * half_life / std::f64::consts::LN_2 * (1.0 - kept),
+            };
             account.had = account.had * kept + gained;
             account.at = now;
         }

@@ -5,6 +5,7 @@ use std::collections::BinaryHeap;
 
 use super::store::ReplicaIndex;
 use dryrack_ids::{AttemptId, FleetId, JobId, NodeId};
+use dryrack_planted::planted;
 use dryrack_units::SimTime;
 
 /// A timer. It holds the state for which it was set, such as a version or an epoch. If that state has changed, the
@@ -100,7 +101,8 @@ impl Timers {
     /// Sets a timer. A timer at the end of time never fires, so it is not kept.
     pub fn set(&mut self, at: SimTime, timer: Timer) {
         if at < SimTime::MAX {
-            self.fresh.push(Reverse((at, self.set, timer)));
+            let number = if planted!(TimersOfOneInstantReversed) { u64::MAX - self.set } else { self.set };
+            self.fresh.push(Reverse((at, number, timer)));
             self.set += 1;
         }
     }
@@ -163,5 +165,32 @@ fn and_computations(computation: Option<u64>, is_valid: impl Fn(Timer) -> bool) 
     move |timer| match timer {
         Timer::ComputationExpired { number } => computation == Some(number),
         other => is_valid(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Timers that are still fresh and timers that moved to the heap fire in one order.
+    #[test]
+    fn timers_of_one_instant_fire_in_the_order_in_which_they_were_set() {
+        for moves in [false, true] {
+            let mut timers = Timers::default();
+            let at = SimTime::from_secs(10);
+            for number in 0..5 {
+                timers.set(at, Timer::DependencyJudged { job: JobId::new(number) });
+                if moves {
+                    timers.keep(|_| true);
+                }
+            }
+            timers.set(SimTime::from_secs(5), Timer::DependencyJudged { job: JobId::new(9) });
+            let mut fired = Vec::new();
+            while let Some(Reverse((_, number, Timer::DependencyJudged { job }))) = timers.next(|_| true) {
+                timers.remove(number);
+                fired.push(job.index());
+            }
+            assert_eq!(fired, [9, 0, 1, 2, 3, 4]);
+        }
     }
 }

@@ -6,6 +6,7 @@ use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use dryrack_event::Phase;
 use dryrack_fleet::Placement;
+use dryrack_planted::planted;
 use dryrack_units::{SimDuration, SimTime};
 
 /// The shortest possible time span.
@@ -30,7 +31,8 @@ pub fn is_timed(phase: Phase) -> bool {
 /// the replica is scheduled or running, and from now otherwise.
 pub fn said_end(core: &Core, index: ReplicaIndex) -> SimTime {
     let replica = &core.store[index];
-    ends_if_started(core, index, if is_timed(replica.phase) { replica.since } else { core.now })
+    let is_counted = is_timed(replica.phase) && !planted!(EstimateFromTheStart);
+    ends_if_started(core, index, if is_counted { replica.since } else { core.now })
 }
 
 /// When a replica would end, according to its estimate, if it starts at this time; never if it has no estimate.

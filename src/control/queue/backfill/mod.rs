@@ -29,6 +29,7 @@ use crate::core::Core;
 use crate::core::store::{Replica, ReplicaIndex, Wait};
 use crate::queue::Queue;
 use dryrack_event::Phase;
+use dryrack_planted::planted;
 use dryrack_scheduler::{Backfill, Caching, Candidate, Preempt, QueueKey, asks_for_itself, is_by_node};
 use dryrack_units::{SimDuration, SimTime};
 use ends::{MOMENT, ends_if_started, is_timed};
@@ -139,6 +140,7 @@ impl Queue {
         let mut from = Position::Start;
         loop {
             let (most, beside) = (reserved.checked_since(core.now), Some((head.replica(), reserved)));
+            let most = if planted!(ShortJobsDelayTheHead) { Some(ENDLESS) } else { most };
             let Some((index, candidate)) = self.next_to_pass(core, head, from, most, beside) else { return };
             from = Position::Behind(core.store[index].key);
             core.examine_if_watched(index, |core| self.left_beside_nominations(core, index));

@@ -45,6 +45,7 @@ use crate::queue::backfill::plain::judge_on;
 use crate::queue::preempting::freeable::{note_changes_of, rank_of, ranks_behind};
 use dryrack_event::{Event, Histogram, Outcome, Phase, Reason, Refusal};
 use dryrack_fleet::{Fleet, Placement};
+use dryrack_planted::planted;
 use dryrack_scheduler::{Caching, Candidate, Decision, Grouping, Preempt, decide_for};
 use dryrack_units::{SimDuration, SimTime};
 use shadow::Shadow;
@@ -197,6 +198,7 @@ impl Queue {
             Preempt::MoreAttained => -i64::from(level(core, index)),
             Preempt::LongerRemaining => -i64::try_from(remaining(core, index).as_nanos()).unwrap_or(i64::MAX),
         };
+        let worth = if planted!(MostValuableVictim) { -worth } else { worth };
         // Among attempts of equal worth, the one that began last loses the least work.
         (worth, Reverse((self.running_key(core, index), index)))
     }

@@ -19,6 +19,7 @@ use dependencies::Dependencies;
 use dryrack_event::{Outcome, Phase, Reason, Refusal};
 use dryrack_fleet::Placement;
 use dryrack_ids::{AttemptId, JobId, Records};
+use dryrack_planted::planted;
 use dryrack_units::SimTime;
 use dryrack_workload::{Demand, JobSpec, Restart};
 
@@ -152,12 +153,15 @@ impl Store {
             Outcome::Lost => !is_pod_without_successor(&job.spec),
             Outcome::Cancelled | Outcome::NeverFits | Outcome::Expired | Outcome::Refused => false,
         };
+        if planted!(CancelledIsRetried) && job.cancelled && self[index].phase == Phase::Stopping {
+            return true;
+        }
         again && !job.cancelled && !self[index].dismissed
     }
 
     /// Counts what a running replica has done as kept work, if its job writes checkpoints.
     pub fn keep_checkpointed_work(&mut self, index: ReplicaIndex, now: SimTime) {
-        let checkpoints = self.job_of(index).spec.checkpoints;
+        let checkpoints = self.job_of(index).spec.checkpoints && !planted!(CheckpointIsNotUsed);
         let replica = &mut self[index];
         if replica.phase == Phase::Running && checkpoints {
             replica.ran = replica.ran.saturating_add(now.since(replica.since));
