@@ -66,7 +66,7 @@ impl LiveArgs {
             Failure::Input(lines.join("\n"))
         };
         let cluster = Cluster::find(work, self.every, self.patience).map_err(refused)?;
-        let profile = serde_json::to_string(&work.profile.decided_outside()).expect("a profile has a JSON form");
+        let profile = work.profile.decided_outside().to_data().to_string();
         work.declarations.push(Input::Fleet(FleetFact::Reconfigure { profile: Arc::from(profile) }));
         Ok(Some(cluster))
     }

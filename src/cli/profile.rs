@@ -85,7 +85,7 @@ pub fn profile(command: &ProfileCommand, format: Format) -> ExitResult {
 /// so of these, only options that differ from the base are shown.
 fn used(profile: &Profile) -> Result<Value, Failure> {
     const BASE: &str = "first-fit";
-    let value_of = |profile: &Profile| serde_json::to_value(profile).expect("a profile has a JSON form");
+    let value_of = |profile: &Profile| profile.to_data();
     let mut value = value_of(profile);
     if profile.flow.decides_by_scheduler() {
         return Ok(value);

@@ -139,7 +139,7 @@ mod tests {
     fn every_stage_of_every_profile_has_its_sentence_and_the_text_reads_back() {
         for name in profile_names() {
             let profile = load_profile(name, Path::new("")).expect("it comes with dryrack");
-            let value = serde_json::to_value(&*profile).expect("a profile has a JSON form");
+            let value = profile.to_data();
             let mut found = Vec::new();
             stages(&value, &mut found);
             assert!(!found.is_empty(), "{name}");

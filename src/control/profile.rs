@@ -311,6 +311,12 @@ impl Profile {
         serde_json::from_value(data)
     }
 
+    /// The profile as data, as [`Profile::from_data`] reads it. Other crates call this, because each that calls
+    /// `serde_json` would compile the code for all options again.
+    pub fn to_data(&self) -> serde_json::Value {
+        serde_json::to_value(self).expect("a profile has a JSON form")
+    }
+
     /// The retry policy of this job: its own if stated, otherwise the profile's. A job with `restart: always` has no
     /// limit unless the job states one.
     pub fn retry_of(&self, spec: &JobSpec) -> RetryPolicy {

@@ -366,8 +366,8 @@ impl Sink for Audit {
             Some(Declaration::Fleet { .. }) | None => {}
         }
         if let Input::Fleet(FleetFact::Reconfigure { profile }) = input {
-            let profile = serde_json::from_str(profile).expect("the control plane has read it");
-            self.follow(&profile);
+            let profile = serde_json::from_str(profile).and_then(Profile::from_data);
+            self.follow(&profile.expect("the control plane has read it"));
         }
         if let Input::Fleet(FleetFact::KueueApplied { objects }) = input {
             self.flavors.apply(objects);

@@ -23,7 +23,7 @@ pub struct OptionDifference {
 /// The options in which two profiles differ, in the order of the first profile's data. Options that only the second
 /// profile has come last. Name, title and `historic` are not compared, because they do not affect decisions.
 pub fn compare_profiles(left: &Profile, right: &Profile) -> Vec<OptionDifference> {
-    let value = |profile: &Profile| serde_json::to_value(profile).expect("a profile has a JSON form");
+    let value = |profile: &Profile| profile.to_data();
     let (left, right) = (value(left), value(right));
     let nowhere = Report::default().add_source("", "").start();
     let paths = differences(&tree(&left, nowhere), &tree(&right, nowhere));

@@ -158,7 +158,7 @@ pub fn header(rehearsal: &Rehearsal) -> LogHeader {
         source: rehearsal.source.clone(),
         seed: rehearsal.seed,
         profile: rehearsal.profile.name.clone(),
-        profile_data: serde_json::to_value(&*rehearsal.profile).expect("a profile has a JSON form"),
+        profile_data: rehearsal.profile.to_data(),
         live: None,
         branch: None,
     }

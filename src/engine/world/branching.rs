@@ -14,7 +14,7 @@ impl World<'_> {
         let branch = rehearsal.branch.as_ref().expect("it was asked for");
         if let Some(profile) = &branch.profile {
             self.heartbeat = profile.heartbeat.every;
-            let profile = serde_json::to_string(&**profile).expect("a profile has a JSON form");
+            let profile = profile.to_data().to_string();
             inputs.push(Input::Fleet(FleetFact::Reconfigure { profile: profile.into() }));
         }
         (branch.joining.index()..self.nodes.len()).for_each(|index| rehearsal.declare(NodeId::new(index), inputs));
