@@ -59,7 +59,7 @@
 //! | 4 | `codec`, `lifecycle`, `manifest`, `scheduler` |
 //! | 5 | `control` |
 //! | 6 | `apiserver`, `engine`, `live`, `outside`, `profile` |
-//! | 7 | `metrics` |
+//! | 7 | `metrics`, `swarm` |
 //! | 8 | `expect` |
 //! | 9 | `rehearse`, `report`, `scenario` |
 //! | 10 | `compare`, `validation`, `conform`, `import`, `minimize`, `plan` |

@@ -34,6 +34,7 @@ mod kept;
 mod live;
 mod log;
 mod logs;
+mod marks;
 mod minimize;
 mod minimize_seed;
 mod offers;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use rayon::prelude::*;
@@ -16,6 +17,7 @@ use serde_json::json;
 use super::exit::{Exit, ExitResult, Failure};
 use super::fault::fault_text;
 use super::guard::{WorkFailure, guarded_run};
+use super::marks::ReachedMarks;
 use super::output::{Format, print, print_json, warn};
 use super::swarm_watch::Watch;
 use super::test::pool;
@@ -27,6 +29,7 @@ use dryrack_event::Outcome;
 use dryrack_profile::{load_profile, profile_names};
 use dryrack_rehearse::header;
 use dryrack_report::LogWriter;
+use dryrack_swarm::{CHECKS, Case, Check, Judged, checks_of};
 use dryrack_units::counted;
 
 #[derive(Debug, Args)]
@@ -43,6 +46,13 @@ pub struct SwarmArgs {
     /// Write the log of the world with the first seed to FILE, up to the point where it breaks
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
+    /// Make only this check of each world, besides those that each run has; may be repeated; `all` makes all of them
+    /// [default: two checks, chosen by the seed]
+    #[arg(long, value_name = "NAME", value_parser = check_names())]
+    check: Vec<String>,
+    /// Write to FILE how many worlds reached each reason, kind of event, lifecycle edge and profile option
+    #[arg(long, value_name = "FILE")]
+    marks: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -61,6 +71,18 @@ impl WorldKind {
         }
     }
 }
+
+/// The names that `--check` takes.
+fn check_names() -> PossibleValuesParser {
+    let all = PossibleValue::new(ALL_CHECKS).help("Every check of this list");
+    let names = CHECKS.iter().map(|check| PossibleValue::new(check.name).help(check.rule));
+    PossibleValuesParser::new(names.chain([all]))
+}
+
+const ALL_CHECKS: &str = "all";
+
+/// The number of checks of each world, if none are named. The worlds of a CI run then take half as long again.
+const CHECKS_OF_A_WORLD: usize = 2;
 
 /// How often the running worlds are checked.
 const TICK: Duration = Duration::from_millis(200);
@@ -94,12 +116,15 @@ pub fn swarm(args: &SwarmArgs, format: Format) -> ExitResult {
     bar.set_style(style);
     let pool = pool(args.threads)?;
     let watch = Watch::default();
+    let marks = args.marks.as_ref().map(|_| ReachedMarks::new()).transpose()?;
     let (tell_of, told) = mpsc::channel();
     let results = std::thread::scope(|scope| {
         scope.spawn(|| {
             pool.install(|| {
                 args.seeds.clone().into_par_iter().for_each_with(tell_of, |tell_of, seed| {
-                    let result = watch.during(seed, |progress| world(args.world, seed, &profiles, progress));
+                    let world = World { kind: args.world, seed, profiles: &profiles };
+                    let run = |progress: &Progress| world.judged(&args.check, progress, marks.as_ref());
+                    let result = watch.during(seed, run);
                     bar.inc(1);
                     tell_of.send((seed, result)).expect("results are waited for to the last");
                 });
@@ -116,14 +141,17 @@ pub fn swarm(args: &SwarmArgs, format: Format) -> ExitResult {
                 // A thread cannot be ended from outside. So print the results so far, and end the whole process.
                 results.extend(stuck.into_iter().map(|(seed, why)| (seed, Err(why))));
                 bar.finish_and_clear();
-                let told = finish(&results.into_values().collect::<Vec<_>>(), format);
+                let told = finish(&results.into_values().collect::<Vec<_>>(), format, !args.check.is_empty());
                 #[expect(clippy::exit, reason = "a thread that does not return cannot be ended otherwise")]
                 std::process::exit(told.unwrap_or(Exit::OurFault) as i32);
             }
         }
     });
     bar.finish_and_clear();
-    finish(&results.into_values().collect::<Vec<_>>(), format)
+    if let (Some(marks), Some(file)) = (marks, &args.marks) {
+        marks.write(file)?;
+    }
+    finish(&results.into_values().collect::<Vec<_>>(), format, !args.check.is_empty())
 }
 
 /// Writes the log of one world. If this world breaks here, the error is ignored, because the later run reports it.
@@ -138,16 +166,60 @@ fn write_log(file: &Path, rehearsal: Rehearsal) -> Result<(), Failure> {
     }
 }
 
-/// The result of one world, or a message if an invariant breaks or the world does not end.
-fn world(kind: WorldKind, seed: u64, profiles: &[Arc<Profile>], progress: &Progress) -> Result<WorldResult, String> {
-    let result = guarded_run(|| run_world(&kind.draw(seed, profiles), progress));
-    result.map_err(|broken| {
+/// One world of the swarm.
+struct World<'a> {
+    kind: WorldKind,
+    seed: u64,
+    profiles: &'a [Arc<Profile>],
+}
+
+/// What became of a world.
+struct JudgedWorld {
+    result: WorldResult,
+    /// The names of the checks that applied to it.
+    checks: Vec<&'static str>,
+}
+
+impl World<'_> {
+    /// The result of the world, or a message if an invariant or a check breaks or the world does not end.
+    fn judged(
+        &self,
+        named: &[String],
+        progress: &Progress,
+        marks: Option<&ReachedMarks>,
+    ) -> Result<JudgedWorld, String> {
+        let rehearsal = self.kind.draw(self.seed, self.profiles);
+        let ran = guarded_run(|| run_world(&rehearsal, progress));
+        let (result, log) = ran.map_err(|broken| self.fault(broken, None, progress))?;
+        marks.iter().for_each(|marks| marks.add_log(&log, &rehearsal.profile));
+        let case = Case { world: &rehearsal, log: &log };
+        let mut checks = Vec::new();
+        for check in checks_of(self.seed) {
+            let is_named = named.iter().any(|name| name == check.name || name == ALL_CHECKS);
+            if !is_named && !(named.is_empty() && checks.len() < CHECKS_OF_A_WORLD) {
+                continue;
+            }
+            match guarded_run(|| check.judge(&case)) {
+                Ok(Ok(Judged::Holds)) => checks.push(check.name),
+                Ok(Ok(Judged::DoesNotApply)) => {}
+                Ok(Err(why)) => return Err(self.fault(WorkFailure::Invariant(why), Some(check), progress)),
+                Err(broken) => return Err(self.fault(broken, Some(check), progress)),
+            }
+        }
+        Ok(JudgedWorld { result, checks })
+    }
+
+    fn fault(&self, broken: WorkFailure, check: Option<&Check>, progress: &Progress) -> String {
         let message = match broken {
             WorkFailure::Invariant(message) => message,
             WorkFailure::Runaway(runaway) => runaway.to_string(),
         };
-        fault_text(&message, seed, progress, &repeat(kind, seed))
-    })
+        let mut command = repeat(self.kind, self.seed);
+        let Some(check) = check else { return fault_text(&message, self.seed, progress, &command) };
+        command.push_str(&format!(" --check {}", check.name));
+        let message = format!("the check `{}` fails: {}\n{message}", check.name, check.rule);
+        fault_text(&message, self.seed, progress, &command)
+    }
 }
 
 fn repeat(kind: WorldKind, seed: u64) -> String {
@@ -157,15 +229,24 @@ fn repeat(kind: WorldKind, seed: u64) -> String {
     }
 }
 
-fn finish(results: &[Result<WorldResult, String>], format: Format) -> ExitResult {
+fn finish(results: &[Result<JudgedWorld, String>], format: Format, is_verbose: bool) -> ExitResult {
     let faults: Vec<&String> = results.iter().filter_map(|result| result.as_ref().err()).collect();
     faults.iter().for_each(|fault| warn(fault));
-    print_results(results, faults.len(), format)?;
+    print_results(results, faults.len(), format, is_verbose)?;
     Ok(if faults.is_empty() { Exit::Fine } else { Exit::OurFault })
 }
 
-fn print_results(results: &[Result<WorldResult, String>], faults: usize, format: Format) -> Result<(), Failure> {
-    let sum = |part: fn(&WorldResult) -> u64| results.iter().flatten().map(part).sum::<u64>();
+fn print_results(
+    results: &[Result<JudgedWorld, String>],
+    faults: usize,
+    format: Format,
+    is_verbose: bool,
+) -> Result<(), Failure> {
+    let sum = |part: fn(&WorldResult) -> u64| results.iter().flatten().map(|world| part(&world.result)).sum::<u64>();
+    let mut checks: BTreeMap<&str, u64> = CHECKS.iter().map(|check| (check.name, 0)).collect();
+    for name in results.iter().flatten().flat_map(|world| &world.checks) {
+        *checks.entry(name).or_default() += 1;
+    }
     let (records, jobs) = (sum(|world| world.records), sum(|world| world.accounts.submitted));
     match format {
         Format::Json => {
@@ -173,9 +254,10 @@ fn print_results(results: &[Result<WorldResult, String>], faults: usize, format:
                 "worlds": results.len(), "broken": faults, "records": records, "jobs_submitted": jobs,
                 "jobs_running": sum(|world| world.accounts.running),
                 "jobs_waiting": sum(|world| world.accounts.waiting),
+                "checks": checks,
             });
             for outcome in Outcome::ALL {
-                let count: u64 = results.iter().flatten().map(|world| world.accounts.count(outcome)).sum();
+                let count: u64 = results.iter().flatten().map(|world| world.result.accounts.count(outcome)).sum();
                 said[format!("jobs_{}", outcome.name())] = count.into();
             }
             print_json(&said)?;
@@ -183,6 +265,11 @@ fn print_results(results: &[Result<WorldResult, String>], faults: usize, format:
         Format::Human => {
             let worlds = counted(results.len(), "world");
             print(&format!("{worlds}, {records} records, {jobs} jobs: {faults} broke an invariant\n"))?;
+            if is_verbose {
+                let made = checks.iter().filter(|(_, count)| **count > 0);
+                let made: Vec<String> = made.map(|(name, count)| format!("{name} {count}")).collect();
+                print(&format!("checks: {}\n", made.join(", ")))?;
+            }
         }
     }
     Ok(())
@@ -207,12 +294,13 @@ mod tests {
         let watch = Watch::default();
         let slow = watch.during(7, |progress| {
             progress.stop();
-            world(WorldKind::Any, 7, &profiles, progress)
+            World { kind: WorldKind::Any, seed: 7, profiles: &profiles }.judged(&[], progress, None)
         });
-        let said = slow.expect_err("it was told to stop");
+        let said = slow.err().expect("it was told to stop");
         assert!(said.starts_with("internal error: the run was stopped because it takes too long: "), "{said}");
         assert!(said.ends_with("repeat with: dryrack swarm --seeds 7\n"), "{said}");
         // The other world is not stopped and continues.
-        assert!(watch.during(8, |progress| world(WorldKind::Any, 8, &profiles, progress)).is_ok());
+        let other = World { kind: WorldKind::Any, seed: 8, profiles: &profiles };
+        assert!(watch.during(8, |progress| other.judged(&[], progress, None)).is_ok());
     }
 }

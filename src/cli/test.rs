@@ -33,6 +33,7 @@ use rayon::prelude::*;
 use super::causes::untested_options;
 use super::decider::OutsideChoice;
 use super::exit::{Exit, ExitResult, Failure};
+use super::marks::ReachedMarks;
 use super::output::{TestFormat, WholeFile, print, print_json, warn};
 use super::progress;
 use super::run::Overrides;
@@ -78,12 +79,20 @@ fn once(args: &TestArgs, format: TestFormat) -> ExitResult {
         warn(&selection.nothing(args));
         return Ok(Exit::NothingSelected);
     }
+    let marks = args.marks.as_ref().map(|_| ReachedMarks::new()).transpose()?;
+    let write_marks = || match (&marks, &args.marks) {
+        (Some(marks), Some(file)) => marks.write(file),
+        (_, _) => Ok(()),
+    };
     if args.each_profile {
         let pool = pool(args.threads)?;
-        let runs = |bar: &_| each::each_profile(&selection.plans, &overrides, &pool, bar);
-        return progress::with_bar((selection.runs(), "runs"), runs).print(format);
+        let runs = |bar: &_| each::each_profile(&selection.plans, &overrides, &pool, bar, marks.as_ref());
+        let results = progress::with_bar((selection.runs(), "runs"), runs);
+        write_marks()?;
+        return results.print(format);
     }
-    let context = case::Context { overrides: &overrides, keeps_decisions: args.baseline.is_some() };
+    let keeps_decisions = args.baseline.is_some();
+    let context = case::Context { overrides: &overrides, keeps_decisions, marks: marks.as_ref() };
     let pool = pool(args.threads)?;
     // The results are in the order of the files, even if runs finish in a different order.
     let tested: Vec<Tested> = progress::with_bar((selection.runs(), "runs"), |bar| {
@@ -100,6 +109,7 @@ fn once(args: &TestArgs, format: TestFormat) -> ExitResult {
     } else {
         Vec::new()
     };
+    write_marks()?;
     let (left_out, wall) = (selection.left_out, begun.elapsed());
     let is_folded = folds(args, &tested, std::io::stdout().is_terminal());
     let outcome = Outcome { args, is_folded, tested, left_out, wall, compared, untold };

@@ -48,9 +48,9 @@ pub struct WorldResult {
 }
 
 /// Runs a random world with all checks. Runs it again node by node, and once more as a stream or without
-/// queries, and compares the results. Then replays the log and checks the answers to queries against it. Panics if a
-/// check fails.
-pub fn run_world(rehearsal: &Rehearsal, progress: &Progress) -> WorldResult {
+/// queries, and compares the results. Then replays the log and checks the answers to queries against it. Returns the
+/// log too. Panics if a check fails.
+pub fn run_world(rehearsal: &Rehearsal, progress: &Progress) -> (WorldResult, Vec<Record>) {
     let run_with = |rehearsal: &Rehearsal, grouping, caching, checks| {
         let (mut digester, mut audit) = (Digester::default(), Audit::new(&rehearsal.profile));
         let mut records = Records::default();
@@ -90,7 +90,7 @@ pub fn run_world(rehearsal: &Rehearsal, progress: &Progress) -> WorldResult {
         panic!("the replay differs: {difference:?}");
     }
     hold_answers(rehearsal, &records);
-    WorldResult { digest, records: count, accounts }
+    (WorldResult { digest, records: count, accounts }, records)
 }
 
 /// The first pair of records that differ between two logs.

@@ -36,6 +36,8 @@ trials! {
         a_broken_file_does_not_hide_the_others,
         a_run_leaves_its_files_and_they_agree_with_what_it_says,
         random_worlds_run_from_the_command_line,
+        random_worlds_are_held_against_other_runs,
+        the_states_that_runs_reached_are_listed,
         random_worlds_that_broke_once_hold,
         traces_are_listed_and_a_wrong_name_is_answered,
         colours_are_where_they_are_wanted,
@@ -468,6 +470,33 @@ fn random_worlds_run_from_the_command_line() {
     let said = stdout(dir.path(), &["swarm", "--seeds", "1..3"], 0);
     assert!(said.starts_with("3 worlds, ") && said.ends_with(": 0 broke an invariant\n"), "{said}");
     dryrack(dir.path(), &["swarm", "--seeds", "3..2"]).assert().code(2);
+}
+
+fn random_worlds_are_held_against_other_runs() {
+    let dir = empty();
+    let said = stdout(dir.path(), &["swarm", "--seeds", "1..2", "--check", "all"], 0);
+    let (worlds, checks) = said.split_once('\n').expect("two lines");
+    assert!(worlds.ends_with(": 0 broke an invariant"), "{said}");
+    assert!(
+        checks.starts_with("checks: ") && checks.contains("conservative 2, ") && checks.contains("cut 2, "),
+        "{said}"
+    );
+    let one = stdout(dir.path(), &["swarm", "--seeds", "1..2", "--check", "queue"], 0);
+    assert!(one.ends_with("\nchecks: queue 2\n"), "{one}");
+    let wrong = stderr(dir.path(), &["swarm", "--seeds", "1", "--check", "quue"], 2);
+    assert!(wrong.contains("possible values: shifted, scaled, "), "{wrong}");
+}
+
+fn the_states_that_runs_reached_are_listed() {
+    let dir = scenario();
+    let said = stderr(dir.path(), &["test", "not_ready.yaml", "-q", "--marks", "marks.txt"], 0);
+    assert!(said.contains(" marks reached; see marks.txt\n"), "{said}");
+    let text = std::fs::read_to_string(dir.path().join("marks.txt")).expect("written");
+    // The scenario's own run, its reproduction, and the runs that look for the cause.
+    for (mark, is_reached) in [("event placed", true), ("reason node_not_ready", true), ("event evicted", false)] {
+        let count = text.lines().find_map(|line| line.strip_suffix(&format!("\t{mark}")));
+        assert_eq!(count.map(|count| count != "0"), Some(is_reached), "{mark}\n{text}");
+    }
 }
 
 /// Seeds of random worlds that once broke an invariant or did not end, with the fault of each.

@@ -57,6 +57,9 @@ pub struct TestArgs {
     /// Store the decisions of each scenario in the baseline
     #[arg(long, requires = "baseline")]
     pub update_baseline: bool,
+    /// Write to FILE how many runs reached each reason, kind of event, lifecycle edge and profile option
+    #[arg(long, value_name = "FILE")]
+    pub marks: Option<PathBuf>,
     /// Run again whenever a file changes, until interrupted
     #[arg(long)]
     pub watch: bool,

@@ -14,6 +14,7 @@ use crate::causes::{Causes, profile_beside};
 use crate::decider::{OutsideChoice, Started, failure_text, start, with_decider};
 use crate::fault::{fault_text, runaway_text};
 use crate::guard::{WorkFailure, guarded_run};
+use crate::marks::ReachedMarks;
 use crate::run::Overrides;
 use dryrack_compare::Decisions;
 use dryrack_engine::{Progress, Records, Rehearsal};
@@ -25,6 +26,7 @@ use dryrack_outside::{Command, CommandError};
 use dryrack_rehearse::names;
 use dryrack_scenario::{Cell, Loaded, load};
 use dryrack_scheduler::Caching;
+use dryrack_swarm::RunMarks;
 use dryrack_units::counted;
 use dryrack_yaml::Diagnostics;
 
@@ -32,6 +34,7 @@ use dryrack_yaml::Diagnostics;
 pub struct Context<'a> {
     pub overrides: &'a Overrides,
     pub keeps_decisions: bool,
+    pub marks: Option<&'a ReachedMarks>,
 }
 
 /// The result of a scenario or of one of its reproductions.
@@ -231,7 +234,7 @@ fn find_causes(
     context: &Context<'_>,
     reproduction: &Reproduction,
 ) -> Causes {
-    let context = Context { overrides: context.overrides, keeps_decisions: false };
+    let context = Context { keeps_decisions: false, ..*context };
     Causes::find(file, profile, |option, against| {
         let witnesses = |loaded: &mut Loaded| {
             loaded.expectations.extend(reproduction.and.iter().cloned());
@@ -265,7 +268,7 @@ fn test_seeds(
     let with = |seed: &u64| overrides.clone().and_seed(*seed);
     let first = test_case(file, &with(&seeds[0]), context, prepare);
     // Keep the decisions of the first seed only.
-    let quiet = Context { overrides: context.overrides, keeps_decisions: false };
+    let quiet = Context { keeps_decisions: false, ..*context };
     let others: Vec<Case> = (seeds[1..].par_iter())
         .map(|seed| {
             let case = test_case(file, &with(seed), &quiet, |loaded| loaded.expectations.len());
@@ -338,7 +341,7 @@ fn of_all_seeds(all: &[(&Case, Vec<&[CaseVerdict]>)], entry: usize, shares: &[Sh
 
 /// Runs the scenario once and judges it, without its reproductions.
 pub fn judged_once(file: &Path, overrides: &Overrides) -> Case {
-    test_case(file, overrides, &Context { overrides, keeps_decisions: false }, |_| 0)
+    test_case(file, overrides, &Context { overrides, keeps_decisions: false, marks: None }, |_| 0)
 }
 
 /// Runs the scenario once. `prepare` may change it first. It returns a number `n`: a failure of one of the first `n`
@@ -398,7 +401,11 @@ fn judge(
     (case, session): (&mut Case, &mut Option<Started>),
 ) {
     let mut decisions = Decisions::new(names(rehearsal));
+    let mut reached = RunMarks::default();
     let mut more: Vec<&mut dyn Sink> = Vec::new();
+    if context.marks.is_some() {
+        more.push(&mut reached);
+    }
     if context.keeps_decisions {
         more.push(&mut decisions);
     }
@@ -406,6 +413,7 @@ fn judge(
     let mut records = session.is_some().then(Records::default);
     more.extend(records.iter_mut().map(|records| records as &mut dyn Sink));
     let rehearsed = with_decider(session, rehearsal, expectations.clone(), progress, Caching::On, more);
+    context.marks.iter().for_each(|marks| marks.add(&reached, &rehearsal.profile));
     case.decisions = decisions.into_lines();
     case.digest = Some(rehearsed.digest.to_string());
     let failed = rehearsed.verdicts.iter().any(|verdict| !verdict.passed);

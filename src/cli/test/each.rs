@@ -12,6 +12,7 @@ use crate::exit::{Exit, Failure};
 use crate::explain::{as_json, brief, human, tasks_of};
 use crate::fault::{fault_text, runaway_text};
 use crate::guard::{WorkFailure, guarded_run};
+use crate::marks::ReachedMarks;
 use crate::output::{TestFormat, print, print_json};
 use crate::run::Overrides;
 use dryrack_engine::{Progress, Records, Rehearsal, RunOptions, explain, run};
@@ -71,12 +72,18 @@ impl ProfileResult {
 }
 
 /// Runs every scenario under every profile, on the threads of `pool`.
-pub fn each_profile(plans: &[Plan], overrides: &Overrides, pool: &rayon::ThreadPool, bar: &ProgressBar) -> EachProfile {
+pub fn each_profile(
+    plans: &[Plan],
+    overrides: &Overrides,
+    pool: &rayon::ThreadPool,
+    bar: &ProgressBar,
+    marks: Option<&ReachedMarks>,
+) -> EachProfile {
     let all: Vec<(&Plan, &Cell)> =
         plans.iter().flat_map(|plan| plan.cells.iter().map(move |cell| (plan, cell))).collect();
     let under = |profile: &'static str| {
         let came = |(plan, cell): &(&Plan, &Cell)| {
-            let came = test_under(profile, plan, cell, overrides);
+            let came = test_under(profile, (plan, cell), overrides, marks);
             bar.inc(1);
             came
         };
@@ -137,7 +144,12 @@ impl EachProfile {
     }
 }
 
-fn test_under(profile: &str, plan: &Plan, cell: &Cell, overrides: &Overrides) -> ProfileOutcome {
+fn test_under(
+    profile: &str,
+    (plan, cell): (&Plan, &Cell),
+    overrides: &Overrides,
+    marks: Option<&ReachedMarks>,
+) -> ProfileOutcome {
     let under = overrides.with_set(&cell.set).and_profile(profile);
     let mut loaded = match load(&plan.file, &under.lower(&plan.file)) {
         Ok(loaded) => loaded,
@@ -147,7 +159,7 @@ fn test_under(profile: &str, plan: &Plan, cell: &Cell, overrides: &Overrides) ->
     shorten(&mut loaded);
     let (rehearsal, progress) = (loaded.rehearsal, Progress::default());
     let described = |text: String| format!("{} under {profile}\n{text}", name(&plan.file, &cell.name));
-    match guarded_run(|| run_and_explain(&rehearsal, &progress)) {
+    match guarded_run(|| run_and_explain(&rehearsal, &progress, marks)) {
         Ok(Ok(explanations)) => ProfileOutcome::Ended { explanations },
         Err(WorkFailure::Runaway(runaway)) => ProfileOutcome::Endless(described(runaway_text(&runaway))),
         Ok(Err(message)) | Err(WorkFailure::Invariant(message)) => {
@@ -166,11 +178,12 @@ fn shorten(loaded: &mut Loaded) {
 }
 
 /// Runs the scenario, and explains jobs at several moments. Returns the number of explanations.
-fn run_and_explain(rehearsal: &Rehearsal, progress: &Progress) -> Result<u64, String> {
+fn run_and_explain(rehearsal: &Rehearsal, progress: &Progress, marks: Option<&ReachedMarks>) -> Result<u64, String> {
     let mut records = Records::default();
     let options = RunOptions { progress: Some(progress), most_records: MOST_RECORDS, ..RunOptions::default() };
     run(rehearsal, options, &mut [&mut records]);
     let records = records.0;
+    marks.iter().for_each(|marks| marks.add_log(&records, &rehearsal.profile));
     let names = names(rehearsal);
     let moments: [Option<SimTime>; 4] = [records.len(), records.len() / 4, records.len() / 2, records.len() * 3 / 4]
         .map(|place| records.get(place).map(|record| record.at));

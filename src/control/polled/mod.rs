@@ -39,7 +39,7 @@ use crate::polled::submitted::part;
 use clock::LoopKind;
 use dryrack_event::{Lifecycle, Outcome, Phase, Reason};
 use dryrack_ids::{AttemptId, JobId, NodeId};
-use dryrack_lifecycle::{MemberState, WholeState, is_member_edge, is_whole_edge};
+use dryrack_lifecycle::{MemberState, WholeState, take_member_edge, take_whole_edge};
 use dryrack_scheduler::GangPart;
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::Demand;
@@ -249,7 +249,7 @@ impl Polled {
         let ideal = self.is_ideal();
         let member = self.member(index);
         let (from, job) = (member.state, member.run);
-        assert!(is_member_edge(from, to), "a node of a run cannot go from {from:?} to {to:?}");
+        take_member_edge(from, to);
         member.state = to;
         member.flagged |= ideal;
         let replica = &core.store[index];
@@ -314,7 +314,7 @@ impl Polled {
     fn advance_run(&mut self, job: JobId, to: WholeState) {
         let ideal = self.is_ideal();
         let run = self.run(job);
-        assert!(is_whole_edge(run.state, to), "a run cannot go from {:?} to {to:?}", run.state);
+        take_whole_edge(run.state, to);
         run.state = to;
         run.changed = true;
         run.flagged |= ideal;

@@ -1,0 +1,52 @@
+//! Which edges were taken since the process started. The states of multi-node runs are not in the log, so a report of
+//! the edges that nothing took cannot read them there. No decision reads this.
+
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use super::{MemberState, WholeState, is_member_edge, is_whole_edge};
+
+/// For each state, one bit for each state that followed it.
+struct Taken([AtomicU16; 16]);
+
+static MEMBER: Taken = Taken::none();
+static WHOLE: Taken = Taken::none();
+
+impl Taken {
+    const fn none() -> Taken {
+        Taken([const { AtomicU16::new(0) }; 16])
+    }
+
+    fn note(&self, from: usize, to: usize) {
+        let bit = 1 << to;
+        // Most edges were taken before, and a read does not take the cache line from other threads.
+        if self.0[from].load(Ordering::Relaxed) & bit == 0 {
+            self.0[from].fetch_or(bit, Ordering::Relaxed);
+        }
+    }
+
+    fn has(&self, from: usize, to: usize) -> bool {
+        self.0[from].load(Ordering::Relaxed) & (1 << to) != 0
+    }
+}
+
+/// Asserts that a node of a run may go from `from` to `to`, and notes that it did.
+pub fn take_member_edge(from: MemberState, to: MemberState) {
+    assert!(is_member_edge(from, to), "a node of a run cannot go from {from:?} to {to:?}");
+    MEMBER.note(from as usize, to as usize);
+}
+
+/// Asserts that a run may go from `from` to `to`, and notes that it did.
+pub fn take_whole_edge(from: WholeState, to: WholeState) {
+    assert!(is_whole_edge(from, to), "a run cannot go from {from:?} to {to:?}");
+    WHOLE.note(from as usize, to as usize);
+}
+
+/// Whether a node of any run has gone from `from` to `to` in this process.
+pub fn is_member_edge_taken(from: MemberState, to: MemberState) -> bool {
+    MEMBER.has(from as usize, to as usize)
+}
+
+/// Whether any run has gone from `from` to `to` in this process.
+pub fn is_whole_edge_taken(from: WholeState, to: WholeState) -> bool {
+    WHOLE.has(from as usize, to as usize)
+}

@@ -1,0 +1,152 @@
+//! Liveness: from some time on, everything is healthy and nothing more is asked. Then each job must end, unless it does
+//! not fit the empty fleet or a rule holds it back. A job that still waits must say what really holds it back.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Case, CheckResult, Judged, log_of};
+use dryrack_control::Profile;
+use dryrack_engine::{Fault, NodeTurn, Rehearsal};
+use dryrack_event::{Event, Histogram, Input, Reason, Record, RecordBody};
+use dryrack_fleet::{Foreign, GpuState, NodeState};
+use dryrack_ids::{GpuId, JobId, NodeId};
+use dryrack_units::{Permille, SimDuration, SimTime};
+use dryrack_workload::{Arrival, JobBehavior, JobSpec, Restart};
+
+/// The number of events that may follow for each replica and node once all is well. A replica makes at most seven
+/// attempts, with at most ten events each.
+const MOST_EVENTS_EACH: usize = 100;
+
+pub fn judge(case: &Case<'_>) -> CheckResult {
+    let world = case.world;
+    // Other flows are stopped by a time limit.
+    if !world.profile.flow.passes_over_queue() || world.clouds.offers.iter().any(|offers| !offers.is_empty()) {
+        return Ok(Judged::DoesNotApply);
+    }
+    let (well, from) = made_well(world);
+    let log = log_of(&well);
+    let after = log.iter().filter(|record| record.at > from && matches!(record.said, RecordBody::Event(_))).count();
+    let replicas: usize = world.arrivals.iter().map(|arrival| arrival.spec.replicas as usize).sum();
+    let added =
+        log.iter().filter(|record| matches!(record.said, RecordBody::Event(Event::ReplicaAdded { .. }))).count();
+    let most = MOST_EVENTS_EACH * (replicas + added + world.nodes.len());
+    if after > most {
+        return Err(format!("all is well from {from} on, and {after} events follow, more than {most}"));
+    }
+    let waiting = waiting_at_end(&log);
+    for ((job, replica), reasons) in &waiting {
+        judge_waiting(&well, (*job, *replica), reasons, &waiting).map_err(|why| {
+            let name = &world.arrivals[job.index()].spec.name;
+            format!("all is well from {from} on, and `{name}[{replica}]` does not end ({reasons}): {why}")
+        })?;
+    }
+    Ok(Judged::Holds)
+}
+
+/// The world in which every node and GPU becomes ready after the last thing that happens, and that time. No job of it
+/// runs forever, because such a job holds its room forever. So does a job whose end is never reported.
+fn made_well(world: &Rehearsal) -> (Rehearsal, SimTime) {
+    let mut world = world.clone();
+    let times = (world.arrivals.iter().map(|arrival| arrival.at))
+        .chain(world.cancellations.iter().map(|(at, _)| *at))
+        .chain(world.scalings.iter().map(|(at, ..)| *at))
+        .chain(world.faults.iter().map(|(at, _)| *at));
+    let from = times.max().unwrap_or(SimTime::ZERO).saturating_add(SimDuration::from_secs(1));
+    for (index, node) in world.nodes.iter().enumerate() {
+        let node_id = NodeId::new(index);
+        world.faults.push((from, Fault::Node { node: node_id, becomes: NodeTurn::Ready }));
+        for index in 0..node.spec.shape.gpus.len() as u16 {
+            let gpu = GpuId { node: node_id, index };
+            world.faults.push((from, Fault::Gpu { gpu, becomes: GpuState::Ready }));
+            world.faults.push((from, Fault::Foreign { gpu, foreign: Foreign::NONE }));
+        }
+    }
+    for arrival in &mut world.arrivals {
+        let (mut spec, mut behavior) = (JobSpec::clone(&arrival.spec), JobBehavior::clone(&arrival.behavior));
+        if let Some(faults) = &mut behavior.random_faults {
+            faults.acks.lost = Permille::ZERO;
+        }
+        (spec.restart, behavior.run) = (Restart::Never, behavior.run.or(Some(SimDuration::from_secs(60))));
+        *arrival = Arrival { spec: Arc::new(spec), behavior: Arc::new(behavior), ..arrival.clone() };
+    }
+    (world.until, world.evaluations) = (None, Vec::new());
+    (world, from)
+}
+
+/// The replicas that have not ended, each with the last reasons for which it waits. A replica without reasons does not
+/// wait, or never said why.
+fn waiting_at_end(log: &[Record]) -> BTreeMap<(JobId, u32), Histogram> {
+    let mut held: BTreeMap<(JobId, u32), Histogram> = BTreeMap::new();
+    for record in log {
+        match &record.said {
+            RecordBody::Input(Input::Submit { job, spec }) => {
+                held.extend((0..spec.replicas).map(|replica| ((*job, replica), Histogram::default())));
+            }
+            RecordBody::Event(Event::ReplicaAdded { attempt } | Event::Placed { attempt, .. }) => {
+                held.insert((attempt.job, attempt.replica), Histogram::default());
+            }
+            RecordBody::Event(Event::Held { attempt, reasons, .. }) => {
+                held.insert((attempt.job, attempt.replica), reasons.clone());
+            }
+            RecordBody::Event(Event::Ended { attempt, .. }) => drop(held.remove(&(attempt.job, attempt.replica))),
+            RecordBody::Event(Event::Retry { attempt, .. }) => {
+                held.insert((attempt.job, attempt.replica), Histogram::default());
+            }
+            RecordBody::Input(_) | RecordBody::Event(_) => {}
+        }
+    }
+    held
+}
+
+fn judge_waiting(
+    world: &Rehearsal,
+    own: (JobId, u32),
+    reasons: &Histogram,
+    waiting: &BTreeMap<(JobId, u32), Histogram>,
+) -> Result<(), String> {
+    let over = [
+        Reason::NodeJoining,
+        Reason::NodeNotReady,
+        Reason::NodeUnreachable,
+        Reason::NodeMaintenance,
+        Reason::NodeGone,
+        Reason::GpuNotUsable,
+        Reason::GpuBusyElsewhere,
+        Reason::BackingOff,
+    ];
+    if reasons.is_empty() {
+        return Err("it never said why".to_string());
+    }
+    if let Some(reason) = over.into_iter().find(|reason| reasons.contains(*reason)) {
+        return Err(format!("{reason} is over"));
+    }
+    let rules = [Reason::QuotaExceeded, Reason::Dependency, Reason::DependencyNeverSatisfied, Reason::ArrayTaskLimit];
+    let is_held_by_rule = rules.into_iter().any(|rule| reasons.contains(rule));
+    let is_behind = reasons.contains(Reason::QueueOrder);
+    let has_head = waiting.iter().any(|(other, reasons)| *other != own && !reasons.contains(Reason::QueueOrder));
+    if is_behind && !has_head {
+        return Err("nothing else is ahead of it".to_string());
+    }
+    if !is_held_by_rule && !is_behind && fits_alone(world, own.0) {
+        return Err("alone it is placed".to_string());
+    }
+    Ok(())
+}
+
+/// Whether the job is placed if it is the only one, on a fleet that is healthy from the beginning.
+fn fits_alone(world: &Rehearsal, job: JobId) -> bool {
+    let mut alone = world.clone();
+    let arrival = &world.arrivals[job.index()];
+    let spec = JobSpec { after: Arc::from([]), run_limit: None, replicas: 1, ..JobSpec::clone(&arrival.spec) };
+    alone.arrivals = vec![Arrival { at: SimTime::ZERO, spec: Arc::new(spec), ..arrival.clone() }];
+    for node in &mut alone.nodes {
+        node.state = NodeState::Ready;
+        node.gpus.clear();
+    }
+    let mut profile = Profile::clone(&world.profile);
+    profile.policies.quotas.clear();
+    alone.profile = Arc::new(profile);
+    (alone.faults, alone.cancellations, alone.scalings) = (Vec::new(), Vec::new(), Vec::new());
+    let is_placed = |record: &Record| matches!(record.said, RecordBody::Event(Event::Placed { .. }));
+    log_of(&alone).iter().any(is_placed)
+}

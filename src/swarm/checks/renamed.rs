@@ -1,0 +1,43 @@
+//! Nodes and jobs get each other's names. The draws of a job are those of its name, so a job with draws keeps its name.
+
+use std::sync::Arc;
+
+use super::compare::{events, same};
+use super::{Case, CheckResult, Judged, log_of};
+use dryrack_event::Event;
+use dryrack_workload::{Arrival, JobBehavior, JobSpec, RandomFaults};
+
+pub fn judge(case: &Case<'_>) -> CheckResult {
+    let world = case.world;
+    // kube-scheduler and Kueue decide by names, for example which of two pods of one second came first.
+    if world.profile.flow.places_pods() {
+        return Ok(Judged::DoesNotApply);
+    }
+    let draws = world.arrivals.iter().any(|arrival| draws(&arrival.behavior));
+    let mut renamed = world.clone();
+    // So are those of an instance that a cloud makes.
+    let has_clouds = world.clouds.offers.iter().any(|offers| !offers.is_empty());
+    let names: Vec<Arc<str>> = world.nodes.iter().map(|node| Arc::clone(&node.spec.name)).collect();
+    for (node, name) in renamed.nodes.iter_mut().zip(names.into_iter().rev()).filter(|_| !has_clouds) {
+        node.spec.name = name;
+    }
+    let names: Vec<Arc<str>> = world.arrivals.iter().map(|arrival| Arc::clone(&arrival.spec.name)).collect();
+    for (arrival, name) in renamed.arrivals.iter_mut().zip(names.into_iter().rev()).filter(|_| !draws) {
+        let spec = Arc::new(JobSpec { name, ..JobSpec::clone(&arrival.spec) });
+        *arrival = Arrival { spec, ..arrival.clone() };
+    }
+    if draws && has_clouds {
+        return Ok(Judged::DoesNotApply);
+    }
+    // An answer to a query names the job.
+    let counts = |event: &Event| !matches!(event, Event::Evaluated { .. });
+    same(&events(case.log, counts), &events(&log_of(&renamed), counts))
+        .map_err(|difference| format!("the names of nodes and of jobs are listed in reverse:\n  {difference}"))?;
+    Ok(Judged::Holds)
+}
+
+/// Whether a job makes draws during the run.
+fn draws(behavior: &JobBehavior) -> bool {
+    behavior.usage.is_some()
+        || behavior.random_faults.as_deref().is_some_and(|faults| *faults != RandomFaults::default())
+}

@@ -1,0 +1,109 @@
+//! All times and durations are doubled. Doubling changes no bit of a fraction, so even ties stay ties.
+
+use std::sync::Arc;
+
+use super::compare::{events, same, with_times};
+use super::{Case, CheckResult, Judged, log_of};
+use dryrack_control::{Profile, Trigger};
+use dryrack_engine::Rehearsal;
+use dryrack_scheduler::OrderKey;
+use dryrack_units::{SimDuration, SimTime};
+use dryrack_workload::{Arrival, IdleLimit, JobBehavior, JobSpec};
+use serde_json::Value;
+
+pub fn judge(case: &Case<'_>) -> CheckResult {
+    let world = case.world;
+    if !is_scalable(world) {
+        return Ok(Judged::DoesNotApply);
+    }
+    let Some(doubled) = doubled(world) else { return Ok(Judged::DoesNotApply) };
+    let half = |at: SimTime| SimTime::from_nanos(at.as_nanos() / 2);
+    let found = events(&log_of(&doubled), |_| true).into_iter().map(|(at, event)| (half(at), with_times(event, half)));
+    same(&events(case.log, |_| true), &found.collect::<Vec<_>>())
+        .map_err(|difference| format!("all times are doubled:\n  {difference}"))?;
+    Ok(Judged::Holds)
+}
+
+/// Whether all times of a world are in its lists and its profile, and none is drawn during the run.
+fn is_scalable(world: &Rehearsal) -> bool {
+    let profile = &world.profile;
+    let scheduler = &profile.scheduler;
+    let constants = [OrderKey::F1, OrderKey::Wfp3Rlscheduler, OrderKey::UnicefRlscheduler];
+    let passes = [Some(profile.passes.analyse), Some(profile.passes.place), profile.passes.backfill];
+    let has_samples = world.arrivals.iter().any(|arrival| arrival.behavior.usage.is_some());
+    let has_requests = world.arrivals.iter().any(|arrival| arrival.behavior.requests.is_some());
+    profile.flow.passes_over_queue()
+        && profile.slurm.is_none()
+        && world.clouds.offers.iter().all(Vec::is_empty)
+        && !scheduler.order.iter().any(|key| constants.contains(key))
+        && passes.iter().flatten().all(|pass| pass.jitter.is_zero() && pass.trigger != Trigger::Outside)
+        && !has_samples
+        && !has_requests
+}
+
+fn doubled(world: &Rehearsal) -> Option<Rehearsal> {
+    let mut world = world.clone();
+    let twice = |at: SimTime| SimTime::from_nanos(at.as_nanos() * 2);
+    world.profile = Arc::new(doubled_profile(&world.profile)?);
+    world.arrivals = world.arrivals.iter().map(|arrival| doubled_arrival(arrival)).collect();
+    world.cancellations.iter_mut().for_each(|(at, _)| *at = twice(*at));
+    world.scalings.iter_mut().for_each(|(at, ..)| *at = twice(*at));
+    world.faults.iter_mut().for_each(|(at, _)| *at = twice(*at));
+    world.evaluations.iter_mut().for_each(|(at, _)| *at = twice(*at));
+    world.until = world.until.map(twice);
+    Some(world)
+}
+
+fn doubled_arrival(arrival: &Arrival) -> Arrival {
+    let twice = |duration: SimDuration| duration.saturating_mul(2);
+    let (mut spec, mut behavior) = (JobSpec::clone(&arrival.spec), JobBehavior::clone(&arrival.behavior));
+    spec.estimate = spec.estimate.map(twice);
+    spec.time_limit = spec.time_limit.map(twice);
+    if let Some(retry) = &mut spec.retry {
+        (retry.backoff.first, retry.backoff.max) = (twice(retry.backoff.first), twice(retry.backoff.max));
+    }
+    let terms = Arc::make_mut(&mut spec.terms);
+    terms.retry.iter_mut().for_each(|retry| retry.duration = twice(retry.duration));
+    terms.idle = terms.idle.map(|idle| match idle {
+        IdleLimit::After(limit) => IdleLimit::After(twice(limit)),
+        IdleLimit::Off => IdleLimit::Off,
+    });
+    behavior.run = behavior.run.map(twice);
+    behavior.master_run = behavior.master_run.map(twice);
+    behavior.prepare = twice(behavior.prepare);
+    behavior.analysis = behavior.analysis.map(twice);
+    behavior.stop = twice(behavior.stop);
+    if let Some(checkpoint) = &mut behavior.checkpoint {
+        (checkpoint.every, checkpoint.restart) = (twice(checkpoint.every), twice(checkpoint.restart));
+    }
+    if let Some(faults) = &mut behavior.random_faults {
+        faults.starts.slow_by = twice(faults.starts.slow_by);
+        faults.analyses.slow_by = twice(faults.analyses.slow_by);
+        faults.acks.late_by = twice(faults.acks.late_by);
+    }
+    let at = SimTime::from_nanos(arrival.at.as_nanos() * 2);
+    Arrival { at, spec: Arc::new(spec), behavior: Arc::new(behavior), ..arrival.clone() }
+}
+
+/// A profile holds each duration as a text with a unit, and nothing else has such a text. `None` if the profile has
+/// another value of which doubling is not allowed.
+fn doubled_profile(profile: &Profile) -> Option<Profile> {
+    let mut data = serde_json::to_value(profile).expect("a profile has a JSON form");
+    double(&mut data);
+    let mut doubled: Profile = serde_json::from_value(data).ok()?;
+    doubled.scheduler.levels.iter_mut().for_each(|level| *level *= 2);
+    doubled.faults().is_empty().then_some(doubled)
+}
+
+fn double(value: &mut Value) {
+    match value {
+        Value::Object(map) => map.values_mut().for_each(double),
+        Value::Array(items) => items.iter_mut().for_each(double),
+        Value::String(text) => {
+            if let Ok(duration) = text.parse::<SimDuration>() {
+                *text = duration.saturating_mul(2).to_string();
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
