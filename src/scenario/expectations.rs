@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::elsewhere::elsewhere;
 use super::expectation_blocks;
 use super::expectation_window::{self, ForKey, TIMES};
 use super::expectation_words::{HOLDING, ReadContext, comparison, reason, state_of, subjects};
@@ -223,7 +224,7 @@ fn entry(
         let name = tree.scalar().unwrap_or(default_name);
         return give(name, None, tree.span, what.into_iter().collect(), setting, given, expectations, report);
     }
-    let Some(fields) = Fields::read(tree, form.called(), &form.fields(), report) else { return };
+    let Some(fields) = Fields::read_with(tree, form.called(), &form.fields(), elsewhere, report) else { return };
     let name = fields.text("name", "a name", report).unwrap_or(default_name);
     fields.exclusive(&SUBJECTS, "an expectation is about one of them", report);
     let subjects = subjects(&fields, setting.world, report);

@@ -1,5 +1,6 @@
 //! Faults and repairs: converts `faults:` to a list for the engine, in order of time.
 
+use super::elsewhere::elsewhere;
 use super::nodes::{GPU_STATES, foreign};
 use super::world::World;
 use dryrack_engine::{Fault, NodeTurn};
@@ -33,7 +34,8 @@ pub(super) fn read(
 }
 
 fn entry(tree: &Tree, world: &World, until: Option<SimTime>, faults: &mut Vec<(SimTime, Fault)>, report: &mut Report) {
-    let Some(fields) = Fields::read(tree, "a fault", &["at", "node", "becomes", "foreign"], report) else { return };
+    let known = ["at", "node", "becomes", "foreign"];
+    let Some(fields) = Fields::read_with(tree, "a fault", &known, elsewhere, report) else { return };
     let has_time = fields.require("at", "5m", report).is_some();
     let at = fields.value::<SimTime>("at", report);
     fields.require("node", "alpha", report);

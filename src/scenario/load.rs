@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::compose::{Composed, Outline, assemble};
+use super::elsewhere::{elsewhere, home};
 use super::expectation_words::ReadContext;
 use super::expectations;
 use super::growth::{self, Load};
@@ -115,9 +116,10 @@ const PROFILE_OF_MODELS: &str = "gpustack";
 /// An empty report. In unit tests it also records which keys are known for each kind of map.
 fn new_report() -> Report {
     #[cfg(test)]
-    return Report::with_listener(super::tests::note);
+    let report = Report::with_listener(super::tests::note);
     #[cfg(not(test))]
-    Report::default()
+    let report = Report::default();
+    report.with_homes(home)
 }
 
 /// Reads and checks a scenario file. The error contains every fault. A file with a fault is never run.
@@ -309,7 +311,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     let Place { text, folder, .. } = *place;
     let Composed { tree, is_changed, shares, dstack } = composed(place, options, report)?;
     let effective = if is_changed { emit(&tree) } else { text.to_string() };
-    let file = Fields::read(&tree, "a scenario file", &FIELDS, report)?;
+    let file = Fields::read_with(&tree, "a scenario file", &FIELDS, elsewhere, report)?;
     let head = head(&file, folder, options, report);
     let mut world = World::default();
     let base = nodes::read(&file, &mut world, report);

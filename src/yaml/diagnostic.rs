@@ -217,6 +217,7 @@ pub struct Report {
     /// Words that suppress each message that contains them.
     hushed_words: Vec<String>,
     listener: Option<Listener>,
+    homes: Option<Homes>,
     /// Words that files declare. `declares_any` means that every word counts as declared.
     declared: BTreeSet<String>,
     declares_any: bool,
@@ -224,6 +225,9 @@ pub struct Report {
 
 /// A function that is called for each map that is read, with the kind of the map and its known keys.
 type Listener = fn(&'static str, &[&str]);
+
+/// A function that says where an unknown key of a kind of map belongs, for a key that is known elsewhere.
+type Homes = fn(&str, &str) -> Option<String>;
 
 /// The file name for input from the command line.
 pub const COMMAND_LINE: &str = "command line";
@@ -283,6 +287,16 @@ impl Report {
     /// An empty report with a `listener`, which tests of the schema use.
     pub fn with_listener(listener: Listener) -> Report {
         Report { listener: Some(listener), ..Report::default() }
+    }
+
+    /// This report, which says of an unknown key where it belongs.
+    pub fn with_homes(self, homes: Homes) -> Report {
+        Report { homes: Some(homes), ..self }
+    }
+
+    /// Where an unknown key of a kind of map belongs.
+    pub(super) fn home(&self, what: &str, key: &str) -> Option<String> {
+        self.homes.and_then(|homes| homes(what, key))
     }
 
     pub(super) fn notify_listener(&self, what: &'static str, known: &[&str]) {

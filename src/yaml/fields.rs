@@ -54,8 +54,13 @@ impl<'t> Fields<'t> {
                 report.error_with_help(entry.key_span, message, help);
                 continue;
             }
-            meant.extend(dryrack_nearest::nearest(&entry.key, known.iter().copied()).map(str::to_string));
-            report.unknown(entry.key_span, message, &entry.key, known.iter().copied());
+            let nearest = dryrack_nearest::nearest(&entry.key, known.iter().copied());
+            let home = if nearest.is_none() { report.home(what, &entry.key) } else { None };
+            match home {
+                Some(help) => report.error_with_help(entry.key_span, message, help),
+                None => report.unknown(entry.key_span, message, &entry.key, known.iter().copied()),
+            }
+            meant.extend(nearest.map(str::to_string));
         }
         Some(Fields { span: tree.span, what, entries, meant })
     }
