@@ -1,6 +1,6 @@
 //! `dryrack catalog`: lists the known machines, GPUs and models, with the source of each fact.
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 
 use super::exit::{Exit, ExitResult};
 use super::output::{Format, print, print_json};
@@ -10,30 +10,47 @@ use dryrack_report::table;
 #[derive(Debug, Subcommand)]
 pub enum CatalogCommand {
     /// List machines by name, as a scenario can use them
-    Machines,
+    Machines(CatalogArgs),
     /// List GPUs by name, with the memory that their driver reports
-    Gpus,
+    Gpus(CatalogArgs),
     /// List models by name, with the size of their weights
-    Models,
+    Models(CatalogArgs),
     /// Show which backend serves which models on which hardware
-    Compatibility,
+    Compatibility(CatalogArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct CatalogArgs {
+    /// Show where each row is from, and when it was read; JSON always has both
+    #[arg(long)]
+    sources: bool,
 }
 
 pub fn catalog(command: &CatalogCommand, format: Format) -> ExitResult {
     match (command, format) {
-        (CatalogCommand::Machines, Format::Json) => print_json(&machines())?,
-        (CatalogCommand::Gpus, Format::Json) => print_json(&gpus())?,
-        (CatalogCommand::Models, Format::Json) => print_json(&models())?,
-        (CatalogCommand::Compatibility, Format::Json) => print_json(&compatibilities())?,
-        (CatalogCommand::Machines, Format::Human) => print(&machine_table())?,
-        (CatalogCommand::Gpus, Format::Human) => print(&gpu_table())?,
-        (CatalogCommand::Models, Format::Human) => print(&model_table())?,
-        (CatalogCommand::Compatibility, Format::Human) => print(&compatibility_tables())?,
+        (CatalogCommand::Machines(_), Format::Json) => print_json(&machines())?,
+        (CatalogCommand::Gpus(_), Format::Json) => print_json(&gpus())?,
+        (CatalogCommand::Models(_), Format::Json) => print_json(&models())?,
+        (CatalogCommand::Compatibility(_), Format::Json) => print_json(&compatibilities())?,
+        (CatalogCommand::Machines(args), Format::Human) => print(&machine_table(args.sources))?,
+        (CatalogCommand::Gpus(args), Format::Human) => print(&gpu_table(args.sources))?,
+        (CatalogCommand::Models(args), Format::Human) => print(&model_table(args.sources))?,
+        (CatalogCommand::Compatibility(args), Format::Human) => print(&compatibility_tables(args.sources))?,
     }
     Ok(Exit::Fine)
 }
 
-fn machine_table() -> String {
+/// A table whose rows end in their date and source. With `sources`, only these are shown beside the first column.
+fn sourced(header: &[&str], rows: &[Vec<String>], sources: bool) -> String {
+    let last = header.len();
+    let header = [header, &["as of", "source"]].concat();
+    let chosen: Vec<usize> = if sources { vec![0, last, last + 1] } else { (0..last).collect() };
+    let header: Vec<&str> = chosen.iter().map(|column| header[*column]).collect();
+    let row = |row: &Vec<String>| chosen.iter().map(|column| row[*column].clone()).collect();
+    table(&header, &rows.iter().map(row).collect::<Vec<Vec<String>>>())
+}
+
+fn machine_table(sources: bool) -> String {
     let rows: Vec<Vec<String>> = (machines().iter())
         .map(|machine| {
             let gpus: Vec<String> = (machine.gpus.iter())
@@ -51,10 +68,10 @@ fn machine_table() -> String {
             ]
         })
         .collect();
-    table(&["machine", "cores", "ram", "os", "arch", "gpus", "as of", "source"], &rows)
+    sourced(&["machine", "cores", "ram", "os", "arch", "gpus"], &rows, sources)
 }
 
-fn gpu_table() -> String {
+fn gpu_table(sources: bool) -> String {
     let rows: Vec<Vec<String>> = (gpus().iter())
         .map(|gpu| {
             vec![
@@ -68,34 +85,29 @@ fn gpu_table() -> String {
             ]
         })
         .collect();
-    table(&["gpu", "vendor", "memory", "architecture", "aliases", "as of", "source"], &rows)
+    sourced(&["gpu", "vendor", "memory", "architecture", "aliases"], &rows, sources)
 }
 
-fn model_table() -> String {
-    let number = |number: Option<u32>| number.map_or_else(String::new, |number| number.to_string());
+fn model_table(sources: bool) -> String {
     let rows: Vec<Vec<String>> = (models().iter())
         .map(|model| {
+            let weights = model.weights.map_or_else(String::new, |weights| weights.bytes().to_string());
             vec![
                 model.name.to_string(),
                 model.category.to_string(),
-                model.architecture.unwrap_or_default().to_string(),
-                model.weights.map_or_else(String::new, |weights| weights.bytes().to_string()),
-                model.weights.map_or_else(String::new, |weights| weights.word().to_string()),
+                weights,
                 model.quantization.unwrap_or_default().to_string(),
-                number(model.heads),
-                number(model.vocabulary),
+                model.architecture.unwrap_or_default().to_string(),
                 model.as_of.to_string(),
                 model.source.to_string(),
             ]
         })
         .collect();
-    let header =
-        ["model", "for", "architecture", "weights", "which are", "quantized", "heads", "vocabulary", "as of", "source"];
-    table(&header, &rows)
+    sourced(&["model", "for", "weights", "quantized", "architecture"], &rows, sources)
 }
 
 /// Three tables, because the three kinds of rows have different columns.
-fn compatibility_tables() -> String {
+fn compatibility_tables(sources: bool) -> String {
     let of_kind = |kind| compatibilities().iter().filter(move |row| row.kind == kind);
     let least = |row: &Compatibility| row.compute_capability.map_or_else(String::new, |least| format!(">= {least}"));
     let vendor = |vendor: Option<Vendor>| vendor.map_or("none", Vendor::as_str).to_string();
@@ -109,11 +121,11 @@ fn compatibility_tables() -> String {
         let os = row.os.map_or_else(String::new, |os| os.to_string());
         let arch = row.arch.map_or_else(String::new, |arch| arch.to_string());
         let runtime = row.runtime.unwrap_or_default().to_string();
-        let head = [row.backend.to_string(), os, arch, vendor(row.vendor), gpus, runtime, driver];
+        let head = [row.backend.to_string(), os, arch, vendor(row.vendor), runtime, driver, gpus];
         head.into_iter().chain(tail(row)).collect()
     };
     let quantization = |row: &Compatibility| {
-        let head = [row.backend.to_string(), row.names.join(", "), vendor(row.vendor), least(row)];
+        let head = [row.backend.to_string(), vendor(row.vendor), least(row), row.names.join(", ")];
         head.into_iter().chain(tail(row)).collect()
     };
     let architecture = |row: &Compatibility| {
@@ -123,11 +135,11 @@ fn compatibility_tables() -> String {
     let platforms: Vec<Vec<String>> = of_kind(Kind::Platform).map(platform).collect();
     let quantizations: Vec<Vec<String>> = of_kind(Kind::Quantization).map(quantization).collect();
     let architectures: Vec<Vec<String>> = of_kind(Kind::Architecture).map(architecture).collect();
-    let columns = ["backend", "os", "arch", "gpus of", "which are", "runtime", "driver", "as of", "source"];
+    let columns = ["backend", "os", "arch", "gpus of", "runtime", "driver", "which are"];
     [
-        table(&columns, &platforms),
-        table(&["backend", "quantization", "gpus of", "which are", "as of", "source"], &quantizations),
-        table(&["backend", "model architectures", "as of", "source"], &architectures),
+        sourced(&columns, &platforms, sources),
+        sourced(&["backend", "gpus of", "which are", "quantization"], &quantizations, sources),
+        sourced(&["backend", "model architectures"], &architectures, sources),
     ]
     .join("\n")
 }

@@ -1,7 +1,7 @@
 //! Output: stdout as text or JSON, and files that are written completely or not at all.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
@@ -63,13 +63,77 @@ impl Color {
         };
         choice.write_global();
     }
+
+    /// Whether a display on the terminal has colours. An empty NO_COLOR counts as unset (no-color.org).
+    pub fn is_wanted(self) -> bool {
+        match self {
+            Color::Auto => std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+            Color::Always => true,
+            Color::Never => false,
+        }
+    }
 }
 
-/// Prints data for people. Colours are removed if they are not wanted.
+/// The largest width of a line on a terminal.
+const WIDTH: usize = 100;
+
+/// Prints data for people. Colours are removed if they are not wanted. Long lines are folded on a terminal only: a
+/// program that reads the text gets each line whole.
 pub fn print(text: &str) -> io::Result<()> {
+    let is_terminal = io::stdout().is_terminal();
     let mut out = anstream::stdout().lock();
-    out.write_all(text.as_bytes())?;
+    match is_terminal {
+        true => out.write_all(folded(text, WIDTH).as_bytes())?,
+        false => out.write_all(text.as_bytes())?,
+    }
     out.flush()
+}
+
+/// The text with each line folded between words to at most `width` columns. What follows is indented a little further
+/// than the line. A longer word stays whole.
+fn folded(text: &str, width: usize) -> String {
+    let mut folded = String::new();
+    for line in text.split_inclusive('\n') {
+        if columns(line.trim_end()) <= width {
+            folded.push_str(line);
+            continue;
+        }
+        let indent = line.len() - line.trim_start_matches(' ').len();
+        let further = " ".repeat((indent + 2).min(width / 3));
+        let mut taken = 0;
+        for (number, word) in line.trim_end().split(' ').enumerate() {
+            let wide = columns(word);
+            if number > 0 && taken + 1 + wide > width && taken > further.len() {
+                folded.push('\n');
+                folded.push_str(&further);
+                taken = further.len();
+            } else if number > 0 {
+                folded.push(' ');
+                taken += 1;
+            }
+            folded.push_str(word);
+            taken += wide;
+        }
+        folded.push_str(&line[line.trim_end().len()..]);
+    }
+    folded
+}
+
+/// The columns that a text takes: its characters without the codes of colours.
+fn columns(text: &str) -> usize {
+    let mut is_code = false;
+    let is_shown = |letter: &char| match (is_code, *letter) {
+        (false, '\u{1b}') => {
+            is_code = true;
+            false
+        }
+        (true, 'm') => {
+            is_code = false;
+            false
+        }
+        (is_code, _) => !is_code,
+    };
+    text.chars().filter(is_shown).count()
 }
 
 /// Prints data for programs, as indented JSON with a final line end.
@@ -225,4 +289,22 @@ impl Drop for WholeFile {
 /// Whether this is `/dev/stdout` or a similar link, which leads to a file that some process has open.
 fn is_opened(link: &Path) -> bool {
     ["/dev", "/proc"].iter().any(|folder| link.starts_with(folder))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_line_is_folded_between_words_and_colours_take_no_room() {
+        let rows = [
+            ("short\n", "short\n"),
+            ("  one two three four\n", "  one two\n    three\n    four\n"),
+            ("\u{1b}[1mone\u{1b}[0m two six\n", "\u{1b}[1mone\u{1b}[0m two six\n"),
+            ("averyveryverylongword and\n", "averyveryverylongword\n  and\n"),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(folded(text, 12), expected, "{text:?}");
+        }
+    }
 }

@@ -76,9 +76,30 @@ fn write_map(text: &mut String, map: &Map<String, Value>, depth: usize) {
                 text.push_str(&format!("{indent}{key}:\n"));
                 items.iter().for_each(|item| text.push_str(&format!("{indent}  - {item}\n", item = flow(item))));
             }
+            Value::String(long) if !fits(depth, key, value) => {
+                text.push_str(&quoted(&format!("{indent}{key}: "), long))
+            }
             _ => text.push_str(&format!("{indent}{key}: {}\n", flow(value))),
         }
     }
+}
+
+/// A long text in quotes, over several lines. YAML reads each line break within quotes as a space.
+fn quoted(head: &str, text: &str) -> String {
+    let quoted = Value::from(text).to_string();
+    let indent = " ".repeat(head.len() - head.trim_start().len() + 2);
+    let (mut lines, mut line) = (String::new(), head.to_string());
+    for (number, word) in quoted.split(' ').enumerate() {
+        // A break beside an empty word would lose a space.
+        if number > 0 && !word.is_empty() && !line.ends_with(' ') && line.len() + 1 + word.len() > WIDTH {
+            lines.push_str(&format!("{line}\n"));
+            line = format!("{indent}{word}");
+        } else {
+            line.push_str(if number > 0 { " " } else { "" });
+            line.push_str(word);
+        }
+    }
+    format!("{lines}{line}\n")
 }
 
 fn fits(depth: usize, key: &str, value: &Value) -> bool {
@@ -91,9 +112,10 @@ fn write_stage(text: &mut String, stage: &Value, depth: usize) {
         other => other.as_str(),
     };
     let line = format!("{}- {}", "  ".repeat(depth), flow(stage));
-    match name.and_then(sentence) {
+    match name.and_then(sentence).map(|said| (said, format!("{line:<44}  # {said}"))) {
         None => text.push_str(&format!("{line}\n")),
-        Some(said) => text.push_str(&format!("{line:<44}  # {said}\n")),
+        Some((_, whole)) if whole.chars().count() <= WIDTH => text.push_str(&format!("{whole}\n")),
+        Some((said, _)) => text.push_str(&format!("{}# {said}\n{line}\n", "  ".repeat(depth))),
     }
 }
 
