@@ -62,7 +62,7 @@
 //! | 7 | `metrics`, `swarm` |
 //! | 8 | `expect` |
 //! | 9 | `rehearse`, `report`, `scenario` |
-//! | 10 | `compare`, `validation`, `conform`, `import`, `minimize`, `plan` |
+//! | 10 | `compare`, `validation`, `conform`, `import`, `minimize`, `plan`, `view` |
 //! | 11 | `hunt` |
 //! | 12 | `cli` |
 //!

@@ -56,8 +56,8 @@ pub fn explain(args: &ExplainArgs, format: Format) -> ExitResult {
         return Err(Failure::Input(message));
     }
     match format {
-        Format::Json => print_json(&as_json(&explained, job, tasks(&log, job), &log.names))?,
-        Format::Human => print(&human(&explained, at, (job, tasks(&log, job)), &log.names))?,
+        Format::Json => print_json(&as_json(&explained, job, tasks(&log.records, job), &log.names))?,
+        Format::Human => print(&human(&explained, at, (job, tasks(&log.records, job)), &log.names))?,
     }
     Ok(Exit::Fine)
 }
@@ -519,12 +519,17 @@ fn idle(standing: &ReplicaStanding, at: SimTime) -> String {
     }
 }
 
-fn tasks(log: &WholeLog, job: JobId) -> Tasks {
-    let mut demands = log.records.iter().filter_map(|record| match &record.said {
+/// The demand with which a log submits the job.
+pub fn demand_in(records: &[Record], job: JobId) -> Option<&Demand> {
+    records.iter().find_map(|record| match &record.said {
         RecordBody::Input(Input::Submit { job: submitted, spec }) if *submitted == job => Some(&*spec.demand),
         _ => None,
-    });
-    demands.next().map_or(Tasks::One, tasks_of)
+    })
+}
+
+/// What can be suggested about the job, which a log submits.
+pub fn tasks(records: &[Record], job: JobId) -> Tasks {
+    demand_in(records, job).map_or(Tasks::One, tasks_of)
 }
 
 pub fn tasks_of(demand: &Demand) -> Tasks {

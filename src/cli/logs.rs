@@ -8,7 +8,7 @@ use super::exit::Failure;
 use dryrack_event::{LiveHeader, LogHeader, Record};
 use dryrack_ids::{JobId, NameTable, Names, NodeId};
 use dryrack_nearest::hint;
-use dryrack_report::{LogReader, read_log};
+use dryrack_report::{Footer, LogReader, read_log};
 
 pub fn open(path: &Path) -> Result<LogReader<BufReader<File>>, Failure> {
     open_expected(path, "a log that `dryrack run FILE --out DIR` wrote as DIR/events.jsonl")
@@ -29,6 +29,7 @@ pub struct WholeLog {
     pub header: LogHeader,
     pub records: Vec<Record>,
     pub names: Names,
+    pub footer: Footer,
 }
 
 /// The description of a live log in error messages.
@@ -56,8 +57,8 @@ fn whole(path: &Path, reader: LogReader<BufReader<File>>) -> Result<WholeLog, Fa
         catch_up(&mut names.nodes, &known.nodes);
         catch_up(&mut names.fleets, &known.fleets);
     });
-    read.map_err(|error| Failure::file(path, error))?;
-    Ok(WholeLog { header, records, names })
+    let footer = read.map_err(|error| Failure::file(path, error))?;
+    Ok(WholeLog { header, records, names, footer })
 }
 
 fn catch_up(names: &mut NameTable, known: &NameTable) {

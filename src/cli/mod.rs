@@ -70,6 +70,7 @@ mod trace_scenario;
 mod trace_source;
 mod trace_target;
 mod validate;
+mod view;
 mod watch;
 mod what_helps;
 mod what_if;
@@ -113,6 +114,8 @@ enum Command {
     Check(check::CheckArgs),
     /// Print the transitions of a run, one on each line
     Log(log::LogArgs),
+    /// Show a run in the terminal: its nodes, jobs and events at any instant
+    View(view::ViewArgs),
     /// Explain why a job waits, or why it was placed where it is
     Explain(explain::ExplainArgs),
     /// Show which nodes and GPUs can be picked by hand for a job, and why the others cannot
@@ -245,6 +248,7 @@ impl Cli {
             Command::Test(args) => test::test(args, self.format),
             Command::Check(args) => check::check(args, self.format.plain()?),
             Command::Log(args) => log::log(args, self.format.plain()?),
+            Command::View(args) => view::view(args, self.color, self.format.plain()?),
             Command::Explain(args) => explain::explain(args, self.format.plain()?),
             Command::Select(args) => selection::select(args, self.format.plain()?),
             Command::Simulate(args) => simulate::simulate(args, self.format.plain()?),

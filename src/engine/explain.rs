@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::replay::{Difference, Replay};
 use dryrack_control::{AdmissionView, AnalysesAhead, Profile, Watch};
@@ -125,9 +126,23 @@ pub fn explain(
     profile: Arc<Profile>,
     seed: u64,
     records: &[Record],
-    (job, number): (JobId, Option<u32>),
+    asked: (JobId, Option<u32>),
     at: Option<SimTime>,
 ) -> Result<Explanation, Difference> {
+    let explained = explain_unless(profile, seed, records, asked, at, &AtomicBool::new(false))?;
+    Ok(explained.expect("nothing stops it"))
+}
+
+/// As [`explain`]. Returns `None` if `stop` is set before the end: the replay of a long log takes seconds, and whoever
+/// asked may no longer want the answer.
+pub fn explain_unless(
+    profile: Arc<Profile>,
+    seed: u64,
+    records: &[Record],
+    (job, number): (JobId, Option<u32>),
+    at: Option<SimTime>,
+    stop: &AtomicBool,
+) -> Result<Option<Explanation>, Difference> {
     let end = records.partition_point(|record| at.is_none_or(|at| record.at <= at));
     let records = &records[..end];
     let (replicas, ended) = standings(records, job);
@@ -143,6 +158,9 @@ pub fn explain(
     let mut placed: Option<PlacementReasons> = None;
     let mut refused = None;
     for record in records {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
         replay.take(record)?;
         // Keep only decisions about the explained replica.
         let decisions = replay.control.take_decisions().into_iter();
@@ -170,7 +188,7 @@ pub fn explain(
         (Some((at, outcome, because)), _) => Some((at, Event::JobEnded { job, outcome, because })),
         (None, standing) => standing.and_then(|standing| standing.last.clone()),
     };
-    Ok(Explanation {
+    Ok(Some(Explanation {
         at: records.last().map_or(SimTime::ZERO, |record| record.at),
         fleet: control.fleet().clone(),
         now,
@@ -186,7 +204,7 @@ pub fn explain(
         last,
         replicas,
         replica,
-    })
+    }))
 }
 
 /// The speeds with which the job was submitted.

@@ -79,6 +79,7 @@ mod swf_samples;
 mod theory;
 mod tidy;
 mod traced;
+mod view;
 
 use libtest_mimic::{Arguments, Trial};
 
@@ -177,6 +178,7 @@ fn main() {
         slurm::trials,
         streamed::trials,
         theory::trials,
+        view::trials,
     ];
     let mut trials: Vec<Trial> = modules.into_iter().flat_map(|of_module| of_module()).collect();
     trials.extend(diagnostics::broken_files().into_iter().map(|file| {
