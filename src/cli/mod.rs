@@ -51,6 +51,7 @@ mod profile;
 mod profile_text;
 mod progress;
 mod record;
+mod recorded_runs;
 mod replay;
 mod roots;
 mod run;
@@ -110,6 +111,8 @@ enum Command {
     Run(run::RunArgs),
     /// Run scenarios and check the expectations of each
     Test(test::TestArgs),
+    /// Accept or reject decisions that differ from a baseline, one run after the other
+    Review(test::ReviewArgs),
     /// Validate scenario files without running them
     Check(check::CheckArgs),
     /// Print the transitions of a run, one on each line
@@ -246,6 +249,7 @@ impl Cli {
             Command::WhatIf(args) => what_if::what_if(args, self.format.plain()?),
             Command::WhatHelps(args) => what_helps::what_helps(args, self.format.plain()?),
             Command::Test(args) => test::test(args, self.format),
+            Command::Review(args) => test::review(args, self.format.plain()?),
             Command::Check(args) => check::check(args, self.format.plain()?),
             Command::Log(args) => log::log(args, self.format.plain()?),
             Command::View(args) => view::view(args, self.color, self.format.plain()?),

@@ -8,6 +8,9 @@
 //! | `why` | explains the job that a failure is about |
 //! | `human`, `json`, `junit`, `github`, `tap` | the report, one form each |
 //! | `baseline` | compares decisions with stored ones |
+//! | `review` | asks about each decision that differs from the stored one |
+//! | `recorder` | keeps every run in one file, to hand on |
+//! | `last` | remembers what failed, for `--rerun failed` |
 //! | `watch` | when to run again |
 
 mod args;
@@ -18,8 +21,11 @@ mod github;
 mod human;
 mod json;
 mod junit;
+mod last;
 mod outcome;
 mod plan;
+mod recorder;
+mod review;
 mod tap;
 mod watch;
 mod why;
@@ -39,10 +45,12 @@ use super::progress;
 use super::run::Overrides;
 use super::select::{refuse_others, scenario_files};
 pub use args::TestArgs;
-use baseline::Compared;
+use baseline::{BaselineRequest, Compared, Updates};
 use case::Tested;
 pub use case::{Status, judged_once};
 use outcome::Outcome;
+use recorder::Recorder;
+pub use review::{ReviewArgs, review};
 
 pub fn test(args: &TestArgs, format: TestFormat) -> ExitResult {
     if !args.watch {
@@ -64,7 +72,14 @@ pub fn test(args: &TestArgs, format: TestFormat) -> ExitResult {
 }
 
 fn once(args: &TestArgs, format: TestFormat) -> ExitResult {
-    let files = scenario_files(&args.paths)?;
+    let files = match args.rerun {
+        None => scenario_files(&args.paths)?,
+        Some(args::Rerun::Failed) => last::load()?,
+    };
+    if args.rerun.is_some() && files.is_empty() {
+        warn("nothing failed in the last test in this folder\n");
+        return Ok(Exit::NothingSelected);
+    }
     refuse_others(&files)?;
     if files.is_empty() {
         warn("no scenario files found; in folders, *.yaml files are used\n");
@@ -91,15 +106,18 @@ fn once(args: &TestArgs, format: TestFormat) -> ExitResult {
         write_marks()?;
         return results.print(format);
     }
+    let recorder = args.record.as_ref().map(|_| Recorder::default());
     let keeps_decisions = args.baseline.is_some();
-    let context = case::Context { overrides: &overrides, keeps_decisions, marks: marks.as_ref() };
+    let context =
+        case::Context { overrides: &overrides, keeps_decisions, marks: marks.as_ref(), recorder: recorder.as_ref() };
     let pool = pool(args.threads)?;
     // The results are in the order of the files, even if runs finish in a different order.
     let tested: Vec<Tested> = progress::with_bar((selection.runs(), "runs"), |bar| {
         pool.install(|| selection.plans.par_iter().map(|plan| case::test_plan(plan, &context, bar)).collect())
     });
     let is_whole = args.tag.is_empty() && args.filter.is_empty() && args.profile.is_none() && args.set.is_empty();
-    let asked = baseline::BaselineRequest { paths: &args.paths, is_whole, updates: args.update_baseline };
+    let updates = if args.update_baseline { Updates::All } else { Updates::None };
+    let asked = BaselineRequest { paths: &args.paths, is_whole, updates };
     let compared = args.baseline.as_deref().map(|dir| baseline::compare(dir, &tested, &asked));
     let compared = compared.transpose()?;
     let untold = if args.options {
@@ -116,6 +134,10 @@ fn once(args: &TestArgs, format: TestFormat) -> ExitResult {
     // A reproduction loads the same file as the first case, so print the warnings of the first case only.
     outcome.tested.iter().for_each(|tested| warn(&tested.cases[0].warnings.to_string()));
     report(&outcome, format)?;
+    last::store(&outcome);
+    if let (Some(recorder), Some(path)) = (recorder, &args.record) {
+        recorder.write(path)?;
+    }
     let remarks = outcome.tested.iter().flat_map(|tested| &tested.cases).flat_map(|case| &case.remarks);
     // Each remark once, however many scenarios it is about.
     remarks.collect::<BTreeSet<_>>().into_iter().for_each(|remark| warn(&format!("note: {remark}\n")));
@@ -136,10 +158,14 @@ fn report(outcome: &Outcome<'_>, format: TestFormat) -> Result<(), Failure> {
         TestFormat::Github => print(&format!("{}{}", human::text(outcome), github::annotations(outcome)))?,
         TestFormat::Tap => print(&tap::text(outcome))?,
     }
-    match &outcome.args.junit {
-        Some(path) => WholeFile::write(path, junit::text(outcome).as_bytes()),
-        None => Ok(()),
+    if let Some(path) = &outcome.args.junit {
+        WholeFile::write(path, junit::text(outcome).as_bytes())?;
     }
+    if let Some(path) = &outcome.args.json {
+        let text = serde_json::to_string_pretty(&json::value(outcome)).expect("it has a JSON form") + "\n";
+        WholeFile::write(path, text.as_bytes())?;
+    }
+    Ok(())
 }
 
 /// A thread pool with this many threads, or with one for each core.

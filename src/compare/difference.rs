@@ -84,14 +84,19 @@ pub fn decide(
 
 /// The first decision in which two runs of one scenario differ or, if there is none, the first difference in reasons.
 pub fn first_difference(one: &RunDecisions, other: &RunDecisions) -> Option<Difference> {
+    first_different_decision([&one.decisions, &other.decisions], &one.names)
+}
+
+/// As [`first_difference`], for the decisions alone. `names` are those of the first side.
+pub fn first_different_decision(decisions: [&[Decision]; 2], names: &Names) -> Option<Difference> {
     let ways: [(DifferenceKind, Listed); 2] = [
         (DifferenceKind::Decision, |decision| (!decision.goes_on).then_some(decision.bare.as_str())),
         (DifferenceKind::Reasons, |decision| Some(decision.line.split(", score ").next().unwrap_or(&decision.line))),
     ];
     ways.into_iter().find_map(|(of, listed)| {
-        let first = first_other(&one.decisions, &other.decisions, listed)?;
-        let side = |ran: &RunDecisions| {
-            let about = || ran.decisions.iter().filter(|one| one.job == first.job && !one.was_momentary);
+        let first = first_other(decisions[0], decisions[1], listed)?;
+        let side = |decisions: &[Decision]| {
+            let about = || decisions.iter().filter(|one| one.job == first.job && !one.was_momentary);
             let line = |decision: &Decision| decision.line.clone();
             SideDecision {
                 decided: about().filter(|decision| decision.at == first.at).map(line).collect(),
@@ -99,8 +104,8 @@ pub fn first_difference(one: &RunDecisions, other: &RunDecisions) -> Option<Diff
                 after: about().find(|decision| decision.at > first.at).map(line),
             }
         };
-        let job = one.names.job(first.job).to_string();
-        Some(Difference { of, at: first.at, job, sides: [side(one), side(other)] })
+        let job = names.job(first.job).to_string();
+        Some(Difference { of, at: first.at, job, sides: decisions.map(side) })
     })
 }
 

@@ -13,4 +13,6 @@ mod difference;
 mod tests;
 
 pub use decisions::{Decision, Decisions};
-pub use difference::{Difference, DifferenceKind, RunDecisions, SideDecision, decide, first_difference};
+pub use difference::{
+    Difference, DifferenceKind, RunDecisions, SideDecision, decide, first_difference, first_different_decision,
+};

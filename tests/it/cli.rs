@@ -25,6 +25,7 @@ trials! {
         a_log_that_is_cut_off_is_refused,
         equal_logs_do_not_differ,
         the_first_difference_of_two_logs_is_shown,
+        the_first_decision_in_which_two_logs_differ_is_told_with_its_reason,
         a_waiting_job_is_told_why_not,
         a_placed_job_is_told_why_here,
         a_reader_that_goes_away_is_no_failure,
@@ -261,9 +262,47 @@ fn the_first_difference_of_two_logs_is_shown() {
     let dir = recorded();
     let line = log_lines(dir.path()).iter().position(|line| line.contains("130000000000")).expect("late ends") + 1;
     std::fs::rename(dir.path().join("events.jsonl"), dir.path().join("a.jsonl")).expect("a folder of our own");
+    // `late` runs for longer. That is no decision, and nothing else changes.
     small_world::write(dir.path(), 90);
-    let said = stdout(dir.path(), &["diff", "a.jsonl", "events.jsonl"], 1);
-    assert!(said.starts_with(&format!("line {line} is the first that differs\na.jsonl\n  {{")), "{said}");
+    let wanted = format!(
+        "\
+every decision is the same
+the first record that differs is in line {line}
+  a.jsonl
+    2m10s an input of the world
+  events.jsonl
+    2m40s an input of the world
+0 of 2 jobs placed at another time, or on one side only
+"
+    );
+    check(dir.path(), &["diff", "a.jsonl", "events.jsonl"], 1, &wanted, "");
+}
+
+fn the_first_decision_in_which_two_logs_differ_is_told_with_its_reason() {
+    let dir = empty();
+    let text = "\
+scenario: A small job behind a wide one
+nodes: [{name: a, gpus: 2, gpu: l4}]
+jobs:
+  - {name: long, gpus: 1, duration: 1h, time_limit: 1h}
+  - {name: wide, at: 1m, gpus: 2, duration: 10m, time_limit: 10m}
+  - {name: small, at: 2m, gpus: 1, duration: 10m, time_limit: 10m}
+";
+    std::fs::write(dir.path().join("behind.yaml"), text).expect("a folder of our own");
+    for profile in ["fifo", "first-fit"] {
+        stdout(dir.path(), &["run", "behind.yaml", "--profile", profile, "--out", profile], 0);
+    }
+    let said = stdout(dir.path(), &["diff", "fifo/events.jsonl", "first-fit/events.jsonl"], 1);
+    for part in [
+        "profile: fifo and first-fit\n",
+        "the first decision that differs: small at 2m\n",
+        "2m small placed on a/1",
+        "why here  placed on a/1 at 2m; 1 of 1 nodes were suitable",
+        "1 of 3 jobs placed at another time, or on one side only\n",
+    ] {
+        assert!(said.contains(part), "{part:?} in\n{said}");
+    }
+    assert!(said.lines().all(|line| line.chars().count() <= 100), "{said}");
 }
 
 fn a_waiting_job_is_told_why_not() {

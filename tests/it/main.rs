@@ -60,6 +60,7 @@ mod policy_oracle;
 mod probes;
 mod questions;
 mod quotas;
+mod records;
 mod released;
 mod report;
 mod reported;
@@ -164,6 +165,7 @@ fn main() {
         probes::trials,
         questions::trials,
         quotas::trials,
+        records::trials,
         released::trials,
         report::trials,
         reported::trials,

@@ -277,7 +277,7 @@ baseline: 0 as stored, 1 changed
     let title = "./alike.yaml differs from the baseline";
     let told = "decision 1%0A  was  0s first placed on alpha/0, score 0.000%0A  now  0s first placed on beta/0";
     let said = stdout(dir.path(), &["test", ".", "--baseline", "base", "--format", "github"], 1);
-    assert!(said.contains(&format!("::warning file=alike.yaml,line=1,col=1,title={title}::{told}")), "{said}");
+    assert!(said.contains(&format!("::warning file=alike.yaml,line=7,col=1,title={title}::{told}")), "{said}");
     let said = stdout(dir.path(), &["test", ".", "--baseline", "base", "--format", "tap"], 1);
     assert!(
         said.contains(

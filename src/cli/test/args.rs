@@ -2,12 +2,18 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
-#[derive(Debug, Args)]
+/// What to run again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Rerun {
+    Failed,
+}
+
+#[derive(Debug, Default, Args)]
 pub struct TestArgs {
     /// Scenario files, and folders of them
-    #[arg(required = true, value_name = "PATH")]
+    #[arg(required_unless_present = "rerun", value_name = "PATH")]
     pub paths: Vec<PathBuf>,
     /// Run under this profile instead of the file's own; `reproduces` entries are then skipped
     #[arg(long, value_name = "NAME")]
@@ -17,7 +23,7 @@ pub struct TestArgs {
     pub outside: Option<String>,
     /// Run under every profile that accepts the scenario; check only that each run ends and that jobs can be explained,
     /// and do not judge expectations
-    #[arg(long, conflicts_with_all = ["profile", "options", "junit", "baseline", "slowest", "quiet"])]
+    #[arg(long, conflicts_with_all = ["profile", "options", "junit", "json", "baseline", "slowest", "quiet"])]
     pub each_profile: bool,
     /// Override a field or a parameter in every file, as in params.gpus=8; may be repeated
     #[arg(long, value_name = "PATH=VALUE")]
@@ -51,6 +57,9 @@ pub struct TestArgs {
     /// Write a JUnit report to FILE, in addition to the usual output
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
+    /// Write a JSON report to FILE, in addition to the usual output
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
     /// Compare the decisions of each scenario with those stored in DIR
     #[arg(long, value_name = "DIR")]
     pub baseline: Option<PathBuf>,
@@ -60,6 +69,12 @@ pub struct TestArgs {
     /// Write to FILE how many runs reached each reason, kind of event, lifecycle edge and profile option
     #[arg(long, value_name = "FILE")]
     pub marks: Option<PathBuf>,
+    /// Write the scenario, profile and log of each run to one file, which `dryrack replay` runs anywhere
+    #[arg(long, value_name = "FILE.zip", conflicts_with = "each_profile")]
+    pub record: Option<PathBuf>,
+    /// Run only the files that failed in the last test in this folder
+    #[arg(long, value_name = "WHICH", value_enum, conflicts_with = "paths")]
+    pub rerun: Option<Rerun>,
     /// Run again whenever a file changes, until interrupted
     #[arg(long)]
     pub watch: bool,

@@ -3,15 +3,22 @@
 //! A baseline is a folder with one file for each scenario. The file holds the digest and the scheduler's decisions of
 //! each run, one decision on each line. Long files are compressed. If the digests are equal, nothing else is compared.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Serialize;
 
 use super::case::{Case, Status, Tested};
 use crate::exit::Failure;
+use crate::explain::brief;
 use crate::output::WholeFile;
+use dryrack_engine::{Records, RunOptions, explain, run};
+use dryrack_ids::JobId;
+use dryrack_rehearse::names;
+use dryrack_scenario::load;
+use dryrack_units::SimTime;
 
 const FIRST_LINE: &str = "dryrack baseline 1";
 /// The size in bytes above which a file is compressed.
@@ -33,6 +40,12 @@ pub enum Change {
         number: usize,
         was: Option<String>,
         now: Option<String>,
+        /// How many later decisions differ too.
+        others: usize,
+        /// The line of the job in the scenario file, or that of the title if the job is not written there.
+        line: u32,
+        /// Why the job waits or where it was placed, as `explain` says it of the new run.
+        why: Vec<String>,
     },
 }
 
@@ -62,19 +75,33 @@ impl Change {
         !matches!(self, Change::Same | Change::New)
     }
 
-    /// The differences, in one to three lines; empty if the run is new or equal to the baseline.
+    /// The line of the file to which the change belongs.
+    pub fn line(&self) -> u32 {
+        match self {
+            Change::Decision { line, .. } => *line,
+            Change::New | Change::Same | Change::Gone | Change::LogOnly => 1,
+        }
+    }
+
+    /// The differences, in a few lines; empty if the run is new or equal to the baseline.
     pub fn lines(&self) -> Vec<String> {
         let described = |line: &Option<String>| line.clone().unwrap_or_else(|| "(nothing more)".to_string());
         match self {
             Change::Same | Change::New => Vec::new(),
             Change::Gone => vec!["is stored but no longer exists".to_string()],
             Change::LogOnly => vec!["has the same decisions, but its log differs".to_string()],
-            Change::Decision { number, was, now } => {
-                vec![
+            Change::Decision { number, was, now, others, why, .. } => {
+                let head = [
                     format!("decision {number}"),
                     format!("  was  {}", described(was)),
                     format!("  now  {}", described(now)),
-                ]
+                ];
+                let others = match others {
+                    0 => None,
+                    1 => Some("  and 1 later decision differs".to_string()),
+                    _ => Some(format!("  and {others} later decisions differ")),
+                };
+                head.into_iter().chain(why.iter().map(|line| format!("  {line}"))).chain(others).collect()
             }
         }
     }
@@ -87,55 +114,130 @@ struct Stored {
     lines: Vec<String>,
 }
 
-/// The arguments: the paths, whether all runs of the files are included and unaltered, and whether to update the
-/// baseline.
+/// The arguments: the paths, whether all runs of the files are included and unaltered, and which runs to store.
 pub struct BaselineRequest<'a> {
     pub paths: &'a [PathBuf],
     pub is_whole: bool,
-    pub updates: bool,
+    pub updates: Updates<'a>,
 }
 
-/// Compares every run with the baseline in `dir`. Updates the baseline if the user asks for it.
+/// Which runs are stored in the baseline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Updates<'a> {
+    None,
+    All,
+    /// Those with these names.
+    Only(&'a BTreeSet<String>),
+}
+
+impl Updates<'_> {
+    fn includes(self, name: &str) -> bool {
+        match self {
+            Updates::None => false,
+            Updates::All => true,
+            Updates::Only(names) => names.contains(name),
+        }
+    }
+}
+
+/// Compares every run with the baseline in `dir`, and stores those that the user asks for.
 pub fn compare(dir: &Path, tested: &[Tested], asked: &BaselineRequest<'_>) -> Result<Compared, Failure> {
     let updates = asked.updates;
-    if !updates && !dir.is_dir() {
+    if updates == Updates::None && !dir.is_dir() {
         let why = "is not a folder; store a baseline first with --update-baseline";
         return Err(Failure::file(dir, why));
     }
     let mut runs = Vec::new();
+    let mut explained = 0;
     for tested in tested {
         let path = place(dir, &tested.file);
         let mut stored = read(&path)?;
+        let mut is_stored_anew = false;
         if asked.is_whole && tested.cases.iter().all(is_run) {
             let labels: Vec<String> = tested.cases.iter().map(label).collect();
             let gone: Vec<String> = stored.keys().filter(|known| !labels.contains(known)).cloned().collect();
             for label in gone {
                 let run = label.trim_start_matches('-').replace(" under ", " reproduced under ");
                 let name = format!("{} {}", tested.file.display(), run.trim());
+                if updates.includes(&name) {
+                    stored.remove(&label);
+                    is_stored_anew = true;
+                }
                 runs.push(ComparedRun { file: tested.file.clone(), name, change: Change::Gone });
-                stored.remove(&label);
             }
         }
         for case in tested.cases.iter().filter(|case| is_run(case)) {
-            let change = change(stored.get(&label(case)), case);
-            runs.push(ComparedRun { file: tested.file.clone(), name: case.name(&tested.file), change });
-        }
-        if updates && tested.cases.iter().any(is_run) {
-            for case in tested.cases.iter().filter(|case| is_run(case)) {
-                let digest = case.digest.clone().unwrap_or_default();
-                stored.insert(label(case), Stored { digest, lines: case.decisions.clone() });
+            let (label, name) = (label(case), case.name(&tested.file));
+            let mut change = change(stored.get(&label), case);
+            if matches!(change, Change::Decision { .. }) && explained < EXPLAINED {
+                explained += 1;
+                explain_change(&tested.file, case, &mut change);
             }
+            if updates.includes(&name) {
+                let digest = case.digest.clone().unwrap_or_default();
+                stored.insert(label, Stored { digest, lines: case.decisions.clone() });
+                is_stored_anew = true;
+            }
+            runs.push(ComparedRun { file: tested.file.clone(), name, change });
+        }
+        if is_stored_anew {
             write(&path, &stored)?;
         }
     }
     let gone = if asked.is_whole { gone(dir, asked.paths) } else { Vec::new() };
     for (file, path) in gone {
-        runs.push(ComparedRun { name: file.display().to_string(), file, change: Change::Gone });
-        if updates {
+        let name = file.display().to_string();
+        if updates.includes(&name) {
             std::fs::remove_file(&path).map_err(|error| Failure::file(&path, format!("cannot be removed: {error}")))?;
         }
+        runs.push(ComparedRun { name, file, change: Change::Gone });
     }
-    Ok(Compared { runs, was_updated: updates })
+    Ok(Compared { runs, was_updated: updates != Updates::None })
+}
+
+/// The number of changes that are explained. Each is run once more for this.
+const EXPLAINED: usize = 20;
+
+/// Adds to a changed decision where its job is in the file, and why the new run decides so.
+fn explain_change(file: &Path, case: &Case, change: &mut Change) {
+    let Change::Decision { was, now, line, why, .. } = change else { return };
+    // A decision begins with its time and its job: `10s chat[1] #2 placed on alpha/0`.
+    let Some(mut words) = now.as_ref().or(was.as_ref()).map(|decision| decision.split(' ')) else { return };
+    let (Some(at), Some(subject)) = (words.next().and_then(|at| at.parse::<SimTime>().ok()), words.next()) else {
+        return;
+    };
+    let job = subject.split('[').next().unwrap_or(subject);
+    *line = line_of(file, job);
+    let Some(Ok(loaded)) = case.rerun.as_ref().map(|overrides| load(file, &overrides.lower(file))) else { return };
+    // A scheduler in another process is not started again.
+    if loaded.outside.is_some() && case.kept.is_none() {
+        return;
+    }
+    let rehearsal = loaded.rehearsal;
+    let names = names(&rehearsal);
+    let Some(job) = names.jobs.find(job).map(JobId::new) else { return };
+    let mut again = Records::default();
+    let records = case.kept.as_ref().unwrap_or_else(|| {
+        // The same run has ended well a moment ago.
+        run(&rehearsal, RunOptions::default(), &mut [&mut again]);
+        &again
+    });
+    let explained = explain(Arc::clone(&rehearsal.profile), rehearsal.seed, &records.0, (job, None), Some(at));
+    if let (Ok(explained), Some(arrival)) = (explained, rehearsal.arrivals.get(job.index())) {
+        *why = brief(&explained, &arrival.spec.demand, Some(at), &names);
+    }
+}
+
+/// The line on which a job is named in the scenario file; if it is not, the line of the title.
+fn line_of(file: &Path, job: &str) -> u32 {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let is_word = |letter: char| letter.is_alphanumeric() || "-_.".contains(letter);
+    let names = |line: &str| {
+        let after = line.split_once("name:").map_or("", |(_, after)| after.trim_start());
+        after.trim_start_matches(['"', '\'']).strip_prefix(job).is_some_and(|rest| !rest.starts_with(is_word))
+    };
+    let line = text.lines().position(names).or_else(|| text.lines().position(|line| line.starts_with("scenario:")));
+    line.map_or(1, |line| line as u32 + 1)
 }
 
 /// Scenario files below `paths` that are in the baseline but no longer exist. Each is paired with its file in the
@@ -189,7 +291,12 @@ fn change(stored: Option<&Stored>, case: &Case) -> Change {
     let number = was.iter().zip(now).position(|(was, now)| was != now).unwrap_or(was.len().min(now.len()));
     match (was.get(number), now.get(number)) {
         (None, None) => Change::LogOnly,
-        (was, now) => Change::Decision { number: number + 1, was: was.cloned(), now: now.cloned() },
+        (first_was, first_now) => {
+            let (was, now) = (was.get(number + 1..).unwrap_or_default(), now.get(number + 1..).unwrap_or_default());
+            let others = (0..was.len().max(now.len())).filter(|place| was.get(*place) != now.get(*place)).count();
+            let (was, now) = (first_was.cloned(), first_now.cloned());
+            Change::Decision { number: number + 1, was, now, others, line: 1, why: Vec::new() }
+        }
     }
 }
 

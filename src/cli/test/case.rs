@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::plan::Plan;
+use super::recorder::{Recorder, kept_log};
 use super::why::why;
 use crate::causes::{Causes, profile_beside};
 use crate::decider::{OutsideChoice, Started, failure_text, start, with_decider};
@@ -24,6 +25,7 @@ use dryrack_expect::{
 };
 use dryrack_outside::{Command, CommandError};
 use dryrack_rehearse::names;
+use dryrack_report::LogWriter;
 use dryrack_scenario::{Cell, Loaded, load};
 use dryrack_scheduler::Caching;
 use dryrack_swarm::RunMarks;
@@ -35,6 +37,8 @@ pub struct Context<'a> {
     pub overrides: &'a Overrides,
     pub keeps_decisions: bool,
     pub marks: Option<&'a ReachedMarks>,
+    /// Keeps the log of each run, if the user asked for a record.
+    pub recorder: Option<&'a Recorder>,
 }
 
 /// The result of a scenario or of one of its reproductions.
@@ -80,6 +84,10 @@ pub struct Case {
     /// One decision on each line, if the user asked to compare decisions.
     pub decisions: Vec<String>,
     pub repeat: Option<String>,
+    /// How to run it once more, if the user asked to compare decisions.
+    pub rerun: Option<Overrides>,
+    /// The records of a run that a scheduler in another process decided, which cannot be run again without it.
+    pub kept: Option<Records>,
     /// The options of the profile that cause the reproduced report.
     pub causes: Option<Causes>,
     /// The shares of the seeds in which the file's expectations must hold.
@@ -234,7 +242,7 @@ fn find_causes(
     context: &Context<'_>,
     reproduction: &Reproduction,
 ) -> Causes {
-    let context = Context { keeps_decisions: false, ..*context };
+    let context = Context { keeps_decisions: false, recorder: None, ..*context };
     Causes::find(file, profile, |option, against| {
         let witnesses = |loaded: &mut Loaded| {
             loaded.expectations.extend(reproduction.and.iter().cloned());
@@ -341,7 +349,7 @@ fn of_all_seeds(all: &[(&Case, Vec<&[CaseVerdict]>)], entry: usize, shares: &[Sh
 
 /// Runs the scenario once and judges it, without its reproductions.
 pub fn judged_once(file: &Path, overrides: &Overrides) -> Case {
-    test_case(file, overrides, &Context { overrides, keeps_decisions: false, marks: None }, |_| 0)
+    test_case(file, overrides, &Context { overrides, keeps_decisions: false, marks: None, recorder: None }, |_| 0)
 }
 
 /// Runs the scenario once. `prepare` may change it first. It returns a number `n`: a failure of one of the first `n`
@@ -367,6 +375,7 @@ fn test_case(
         warnings,
         shares,
         repeat: Some(repeat.clone()),
+        rerun: context.keeps_decisions.then(|| overrides.clone()),
         ..Case::blank()
     };
     let progress = Progress::default();
@@ -378,7 +387,8 @@ fn test_case(
             return case;
         }
     };
-    match guarded_run(|| judge(&rehearsal, (expectations, explained), &progress, context, (&mut case, &mut session))) {
+    let work = || judge(file, &rehearsal, (expectations, explained), &progress, context, (&mut case, &mut session));
+    match guarded_run(work) {
         Ok(()) => {}
         Err(WorkFailure::Runaway(runaway)) => {
             case.status = Status::Invalid;
@@ -394,6 +404,7 @@ fn test_case(
 }
 
 fn judge(
+    file: &Path,
     rehearsal: &Rehearsal,
     (expectations, explained): (Vec<Expectation>, usize),
     progress: &Progress,
@@ -412,6 +423,10 @@ fn judge(
     // Keep the records: a run with a scheduler in another process cannot be repeated without that process.
     let mut records = session.is_some().then(Records::default);
     more.extend(records.iter_mut().map(|records| records as &mut dyn Sink));
+    let mut log = context.recorder.map(|_| {
+        LogWriter::new(kept_log(), &dryrack_rehearse::header(rehearsal)).expect("a place in memory takes everything")
+    });
+    more.extend(log.iter_mut().map(|log| log as &mut dyn Sink));
     let rehearsed = with_decider(session, rehearsal, expectations.clone(), progress, Caching::On, more);
     context.marks.iter().for_each(|marks| marks.add(&reached, &rehearsal.profile));
     case.decisions = decisions.into_lines();
@@ -427,7 +442,8 @@ fn judge(
             case.text = failure_text(failure, rehearsed.end.at);
         }
     }
-    let mut whys = why(rehearsal, &rehearsed.verdicts[..explained], records);
+    let mut whys = why(rehearsal, &rehearsed.verdicts[..explained], records.as_ref());
+    case.kept = records.filter(|_| context.keeps_decisions);
     let judged = expectations.into_iter().zip(rehearsed.verdicts).enumerate();
     case.judged = judged
         .map(|(index, (expectation, verdict))| {
@@ -435,6 +451,10 @@ fn judge(
             CaseVerdict { place: expectation.place, entry: expectation.entry, verdict, why, share: None }
         })
         .collect();
+    if let (Some(recorder), Some(log)) = (context.recorder, log) {
+        let log = log.finish(rehearsed.until).expect("a place in memory takes everything");
+        recorder.keep(file, rehearsal, case, log);
+    }
 }
 
 fn not_loaded(file: &Path, diagnostics: Diagnostics, wall: Duration) -> Case {
@@ -469,6 +489,8 @@ impl Case {
             digest: None,
             decisions: Vec::new(),
             repeat: None,
+            rerun: None,
+            kept: None,
             causes: None,
             shares: Vec::new(),
         }

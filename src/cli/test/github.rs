@@ -15,8 +15,8 @@ pub fn annotations(outcome: &Outcome<'_>) -> String {
     }
     for run in outcome.compared.iter().flat_map(|compared| &compared.runs).filter(|run| run.change.is_other()) {
         let file = run.file.display().to_string();
-        // A changed decision has no line in the file, so annotate line 1. A deleted file gets no place at all.
-        let place = run.file.exists().then_some((file.as_str(), 1, 1));
+        // A deleted file gets no place at all.
+        let place = run.file.exists().then_some((file.as_str(), run.change.line(), 1));
         let title = format!("{} differs from the baseline", run.name);
         text.push_str(&line("warning", place, &title, &run.change.lines().join("\n")));
     }

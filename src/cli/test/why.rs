@@ -13,17 +13,17 @@ const EXPLAINED: usize = 5;
 
 /// The explanation of each failed expectation, by its index in the list. Without kept records the run is repeated and
 /// recorded for this. That is cheaper than recording every run.
-pub fn why(rehearsal: &Rehearsal, verdicts: &[Verdict], kept: Option<Records>) -> BTreeMap<usize, Vec<String>> {
+pub fn why(rehearsal: &Rehearsal, verdicts: &[Verdict], kept: Option<&Records>) -> BTreeMap<usize, Vec<String>> {
     let failed = verdicts.iter().enumerate().filter(|(_, verdict)| !verdict.passed);
     let asked: Vec<_> =
         failed.filter_map(|(index, verdict)| Some((index, verdict.turned_on?))).take(EXPLAINED).collect();
     if asked.is_empty() {
         return BTreeMap::new();
     }
+    let mut again = Records::default();
     let records = kept.unwrap_or_else(|| {
-        let mut records = Records::default();
-        run(rehearsal, RunOptions::default(), &mut [&mut records]);
-        records
+        run(rehearsal, RunOptions::default(), &mut [&mut again]);
+        &again
     });
     let names = names(rehearsal);
     let lines = |DecidedBy { job, replica, at }: DecidedBy| {
