@@ -33,6 +33,8 @@ pub struct Futures<'a> {
     pub resampled: Option<ResampledFrom>,
     /// Loads both runs with a given seed.
     pub load: &'a (dyn Fn(u64) -> Result<[Rehearsal; 2], Failure> + Sync),
+    /// Whether a difference is told by the exit code.
+    pub tells_by_exit: bool,
     /// The command that repeats one of the two runs (0 or 1) with a given seed.
     pub repeat: &'a (dyn Fn(u64, usize) -> String + Sync),
 }
@@ -81,7 +83,8 @@ impl Futures<'_> {
             Format::Human => print(&self.human(&seeded, &found, &metrics, (&changed, &reasons)))?,
             Format::Json => print_json(&whole)?,
         }
-        Ok(Exit::Fine)
+        let is_same = seeded.iter().all(|seed| seed.metrics[0] == seed.metrics[1]);
+        Ok(if self.tells_by_exit && !is_same { Exit::Failed } else { Exit::Fine })
     }
 
     fn run(&self, seed: u64) -> Result<SeedPair, Failure> {

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use serde_json::json;
 
 use super::exit::{Exit, ExitResult, Failure};
-use super::output::{Format, WholeFile, print, print_json};
+use super::output::{Format, WholeFile, print, print_json, warn};
 use super::plan_pair::{PairArgs, pair};
 use super::plan_submit::{SubmitArgs, submit};
 use super::planning::{Planning, of_sweep};
@@ -34,6 +34,9 @@ pub struct PlanArgs {
     /// Write report.html, plan.json, alternatives.csv and runs.jsonl to DIR; each run is saved as soon as it is done
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Earlier result, such as out/plan.json; exit with 1 and show both answers if the answer is another one now
+    #[arg(long, value_name = "FILE", conflicts_with = "shard")]
+    against: Option<PathBuf>,
     /// Continue where an earlier process stopped; finished runs are not repeated
     #[arg(long, requires = "out")]
     resume: bool,
@@ -92,6 +95,7 @@ pub fn plan(args: &PlanArgs, format: Format) -> ExitResult {
 }
 
 fn planned(args: &PlanArgs, file: &Path, format: Format) -> ExitResult {
+    let before = args.against.as_deref().map(answer_in).transpose()?;
     let planning = Planning::read(file)?;
     if planning.plan.method == Method::Search && args.shard.is_some() {
         return Err(Failure::Input(
@@ -108,7 +112,7 @@ fn planned(args: &PlanArgs, file: &Path, format: Format) -> ExitResult {
     if let (Some(shard), Some(dir)) = (args.shard, &args.out) {
         return part_done(&planning, &runs, shard, dir, format);
     }
-    finish(&planning, &runs, found.as_ref(), args.out.as_deref(), format)
+    finish(&planning, &runs, found.as_ref(), (args.out.as_deref(), before), format)
 }
 
 /// The finished runs, in memory and, with `--out`, in a file.
@@ -259,7 +263,16 @@ fn merged(args: &MergeArgs, format: Format) -> ExitResult {
     }
     std::fs::create_dir_all(&args.out)
         .map_err(|error| Failure::file(&args.out, format!("cannot be created: {error}")))?;
-    finish(&planning, &runs, None, Some(&args.out), format)
+    finish(&planning, &runs, None, (Some(&args.out), None), format)
+}
+
+/// The answer of an earlier result.
+fn answer_in(path: &Path) -> Result<String, Failure> {
+    let expected = "a plan.json that `dryrack plan FILE --out DIR` wrote";
+    let text = std::fs::read_to_string(path).map_err(|error| Failure::unreadable(path, &error, expected))?;
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+    let answer = value["answer"].as_str().map(str::to_string);
+    answer.ok_or_else(|| Failure::file(path, format!("has no answer; expected {expected}")))
 }
 
 /// Writes and prints the result.
@@ -267,7 +280,7 @@ fn finish(
     planning: &Planning,
     runs: &Runs,
     found: Option<&SearchResult>,
-    out: Option<&Path>,
+    (out, before): (Option<&Path>, Option<String>),
     format: Format,
 ) -> ExitResult {
     let plan = &planning.plan;
@@ -319,6 +332,10 @@ fn finish(
             }
         }
         Format::Json => print_json(&whole)?,
+    }
+    if let Some(before) = before.filter(|before| *before != answer) {
+        warn(&format!("the answer has changed\n  was  {}\n  now  {}\n", before.trim_end(), answer.trim_end()));
+        return Ok(Exit::Failed);
     }
     let any_keeps = comparison.rows.iter().any(|row| row.keeps == Some(true));
     Ok(if plan.asked.is_empty() || any_keeps { Exit::Fine } else { Exit::Failed })

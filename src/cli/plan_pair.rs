@@ -49,6 +49,7 @@ pub fn pair(args: &PairArgs, format: Format) -> ExitResult {
         seeds: &plan.seeds,
         resampled,
         load: &load,
+        tells_by_exit: false,
         repeat: &|seed, side| Overrides::default().with_set(&plan.set(cells[side])).repeat(&plan.scenario, seed),
     };
     super::test::pool(args.threads)?.install(|| futures.compare(args.out.as_deref(), format))

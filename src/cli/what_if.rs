@@ -41,6 +41,9 @@ pub struct WhatIfArgs {
     /// Folder for both logs of the first seed (base.jsonl and branch.jsonl), pair.json and jobs.csv
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Exit with 1 if a metric of the two runs differs, and with 0 if all are the same
+    #[arg(long)]
+    exit_code: bool,
     /// Number of threads [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
@@ -80,11 +83,12 @@ pub fn what_if(args: &WhatIfArgs, format: Format) -> ExitResult {
         seeds: &seeds,
         resampled: plain.trace.as_ref().and_then(|trace| trace.resampled_from()),
         load: &load,
+        tells_by_exit: args.exit_code,
         repeat: &command,
     };
     let done = super::test::pool(args.threads)?.install(|| futures.compare(args.out.as_deref(), format))?;
     match &args.out {
-        Some(dir) => args.write_logs(dir, load(seeds[0])?, &command),
+        Some(dir) => args.write_logs(dir, load(seeds[0])?, &command).map(|_| done),
         None => Ok(done),
     }
 }

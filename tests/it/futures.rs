@@ -20,6 +20,7 @@ trials! {
     Nothing: [
         another_node_from_a_time_on_is_what_it_would_be_on_paper,
         another_profile_judges_anew_who_waits,
+        a_difference_is_told_by_the_exit_code_if_it_is_asked_for,
         a_node_that_leaves_ends_what_it_has_begun,
         what_cannot_be_otherwise_is_told_so,
         random_worlds_branch_and_replay,
@@ -116,6 +117,19 @@ fn another_profile_judges_anew_who_waits() {
     assert_eq!(stdout(dir.path(), &["replay", "out/branch.jsonl"], 0), "");
     let log = stdout(dir.path(), &["log", "out/branch.jsonl"], 0);
     assert!(log.contains("profile              changes        to fifo-skipping"), "{log}");
+}
+
+/// The third node changes waits, and a parameter set to the value that it has changes nothing.
+fn a_difference_is_told_by_the_exit_code_if_it_is_asked_for() {
+    let dir = folder(SCENARIO);
+    let args = |workers: &str| {
+        let set = format!("params.workers={workers}");
+        ["what-if", "base.yaml", "--at", "30m", "--exit-code", "--set", &set].map(str::to_string)
+    };
+    for (workers, code) in [("3", 1), ("2", 0)] {
+        let args = args(workers);
+        stdout(dir.path(), &args.each_ref().map(String::as_str), code);
+    }
 }
 
 /// On paper: one of two nodes leaves at 10m. It still runs `long` until 1h, and is then gone. `other` waits for the

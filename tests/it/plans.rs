@@ -155,6 +155,16 @@ constraints: [max(queue_wait) <= 0s]
     std::fs::write(dir.path().join("plan.yaml"), plan).expect("a folder of our own");
     let text = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
     assert!(text.contains("workers=2 is enough"), "{text}");
+    // The exit code tells whether an earlier answer still holds: two jobs an hour need two workers, three need three.
+    dryrack(dir.path(), &["plan", "plan.yaml", "--against", "out/plan.json"]).assert().code(0).stderr("");
+    let more = format!("{scenario}  - {{name: three, gpus: 1, duration: 1h, arrivals: {{every: 1h}}, until: 15h}}\n");
+    std::fs::write(dir.path().join("base.yaml"), more).expect("a folder of our own");
+    let said = stderr(dir.path(), &["plan", "plan.yaml", "--against", "out/plan.json"], 1);
+    assert!(
+        said.starts_with("the answer has changed\n  was  workers=2 is enough") && said.contains("now  workers=3"),
+        "{said}"
+    );
+    std::fs::write(dir.path().join("base.yaml"), scenario).expect("a folder of our own");
     assert!(text.contains("Without worker-1 (one of 2 nodes with 1 l4), max(queue_wait) <= 0s fails: "), "{text}");
     assert!(text.contains("With 10% more load, max(queue_wait) <= 0s fails: max(queue_wait) was 1h over 32"), "{text}");
     assert!(!text.contains("of all seeds") && !text.contains('±'), "nothing is random: {text}");
