@@ -14,9 +14,11 @@ mod causes;
 mod check;
 mod compare;
 mod compare_seeds;
+mod completions;
 mod conform;
 mod decider;
 mod diff;
+mod doctor;
 mod each_seed;
 mod exit;
 mod explain;
@@ -80,7 +82,7 @@ pub use exit::Exit;
 #[cfg(target_os = "linux")]
 use kept::kept;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use dryrack_engine::limit_records;
 use exit::{ExitResult, Failure};
@@ -189,6 +191,12 @@ enum Command {
     /// Plot the results of runs
     #[command(subcommand)]
     Plot(plot::PlotCommand),
+    /// Show which folders and programs dryrack finds here, and what each is for
+    Doctor,
+    /// Print the completions of a shell
+    Completions(completions::CompletionsArgs),
+    /// Write the manual pages, one for each command
+    Man(completions::ManArgs),
 }
 
 /// Runs the command that the user typed.
@@ -283,6 +291,9 @@ impl Cli {
             Command::Bisect(args) => bisect::bisect(args, self.format.plain()?),
             Command::Hunt(args) => hunt::hunt(args, self.format.plain()?),
             Command::Plot(command) => plot::plot(command),
+            Command::Doctor => doctor::doctor(self.format.plain()?),
+            Command::Completions(args) => completions::completions(args, &mut Cli::command()),
+            Command::Man(args) => completions::man(args, Cli::command()),
         }
     }
 }

@@ -5,16 +5,27 @@ use std::path::{Path, PathBuf};
 
 use super::exit::Failure;
 
+/// The ending of the names by which editors know scenarios.
+const NAMED: &str = ".dryrack.yaml";
+
 /// The scenario files at these paths, each only once. The path of a file gives that file. The path of a folder gives
-/// every `*.yaml` below it in the order of paths, except `*.profile.yaml` (profiles that scenarios use),
-/// `*.part.yaml` (parts that scenarios include) and Kubernetes manifests.
+/// every `*.dryrack.yaml` below it in the order of paths. If there is none, it gives every `*.yaml` except
+/// `*.profile.yaml` (profiles that scenarios use), `*.part.yaml` (parts that scenarios include) and Kubernetes manifests.
 pub fn scenario_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     for path in paths {
         let expected = "a scenario file, or a folder of them";
         let kind = std::fs::metadata(path).map_err(|error| Failure::unreadable(path, &error, expected))?;
         match kind.is_dir() {
-            true => collect(path, &mut files)?,
+            true => {
+                let mut found = Vec::new();
+                collect(path, &mut found)?;
+                // Where scenarios are named so, other YAML files are something else.
+                if found.iter().any(|file| ends_with(file, NAMED)) {
+                    found.retain(|file| ends_with(file, NAMED));
+                }
+                files.append(&mut found);
+            }
             false => files.push(path.clone()),
         }
     }

@@ -72,6 +72,7 @@ mod schema;
 mod selection;
 mod sequences;
 mod serving;
+mod shell;
 mod slurm;
 mod slurm_sites;
 mod small_world;
@@ -177,6 +178,7 @@ fn main() {
         selection::trials,
         sequences::trials,
         serving::trials,
+        shell::trials,
         slurm::trials,
         streamed::trials,
         theory::trials,
