@@ -14,6 +14,7 @@ macro_rules! trials {
     };
 }
 
+mod action;
 mod attained;
 mod backfilling;
 mod browser;
@@ -125,6 +126,7 @@ enum Needs {
 
 fn main() {
     let modules = [
+        action::trials,
         attained::trials,
         backfilling::trials,
         browser::trials,
