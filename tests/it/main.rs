@@ -30,6 +30,7 @@ mod explained;
 mod extending;
 mod first;
 mod fit;
+mod formats;
 mod futures;
 mod fuzzed;
 mod gpu_names;
@@ -140,6 +141,7 @@ fn main() {
         extending::trials,
         first::trials,
         fit::trials,
+        formats::trials,
         futures::trials,
         fuzzed::trials,
         gpu_names::trials,
