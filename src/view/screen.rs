@@ -53,9 +53,8 @@ pub fn show(run: ViewedRun, start: &Start, explain: Explain, judge: JudgeRun) ->
     let mut app = App::new(run, start);
     let mut answers = Answers::new(explain, judge);
     let ends = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&ends))?;
-    }
+    // SIGHUP keeps its default action: the terminal is gone then, and waiting for its next key would never end.
+    signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&ends))?;
     let _screen = Screen::enter()?;
     let mut terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
     let mut asked = None;
