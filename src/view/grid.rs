@@ -20,6 +20,9 @@ const NAME: usize = 24;
 /// The number of jobs shown on a node without GPUs.
 const JOBS: usize = 8;
 
+/// The replicas on each GPU, or on each node without GPUs, as the job and the phase of each.
+type Occupants = BTreeMap<(NodeId, Option<u16>), Vec<(JobId, Phase)>>;
+
 pub fn letter(job: JobId) -> char {
     char::from(LETTERS[job.index() % LETTERS.len()])
 }
@@ -70,8 +73,8 @@ impl App {
     }
 
     /// The replicas on each GPU, and on each node without GPUs.
-    fn jobs_on_gpus(&self) -> BTreeMap<(NodeId, Option<u16>), Vec<(JobId, Phase)>> {
-        let mut on: BTreeMap<(NodeId, Option<u16>), Vec<(JobId, Phase)>> = BTreeMap::new();
+    fn jobs_on_gpus(&self) -> Occupants {
+        let mut on = Occupants::new();
         for (key, claim) in self.state.claims(self.records()) {
             let phase = self.state.placed.get(&key).map_or(Phase::Ended, |placed| placed.phase);
             let gpus = claim.gpus.iter().map(|gpu| Some(gpu.index));
@@ -82,12 +85,7 @@ impl App {
         on
     }
 
-    fn cell(
-        &self,
-        node: usize,
-        names: usize,
-        on: &BTreeMap<(NodeId, Option<u16>), Vec<(JobId, Phase)>>,
-    ) -> Vec<Span<'static>> {
+    fn cell(&self, node: usize, names: usize, on: &Occupants) -> Vec<Span<'static>> {
         let (id, view) = (NodeId::new(node), &self.state.nodes[node]);
         let name: String = self.run.names.node(id).chars().take(NAME).collect();
         let fill = " ".repeat(names.saturating_sub(width_of(&name)) + 1);

@@ -45,7 +45,7 @@ fn doubled(world: &Rehearsal) -> Option<Rehearsal> {
     let mut world = world.clone();
     let twice = |at: SimTime| SimTime::from_nanos(at.as_nanos() * 2);
     world.profile = Arc::new(doubled_profile(&world.profile)?);
-    world.arrivals = world.arrivals.iter().map(|arrival| doubled_arrival(arrival)).collect();
+    world.arrivals = world.arrivals.iter().map(doubled_arrival).collect();
     world.cancellations.iter_mut().for_each(|(at, _)| *at = twice(*at));
     world.scalings.iter_mut().for_each(|(at, ..)| *at = twice(*at));
     world.faults.iter_mut().for_each(|(at, _)| *at = twice(*at));

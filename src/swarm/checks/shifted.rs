@@ -71,11 +71,11 @@ fn shift_of(profile: &Profile) -> Option<SimDuration> {
 
 fn shifted(world: &Rehearsal, by: SimDuration) -> Rehearsal {
     let mut world = world.clone();
-    world.arrivals.iter_mut().for_each(|arrival| arrival.at = arrival.at + by);
-    world.cancellations.iter_mut().for_each(|(at, _)| *at = *at + by);
-    world.scalings.iter_mut().for_each(|(at, ..)| *at = *at + by);
-    world.faults.iter_mut().for_each(|(at, _)| *at = *at + by);
-    world.evaluations.iter_mut().for_each(|(at, _)| *at = *at + by);
+    world.arrivals.iter_mut().for_each(|arrival| arrival.at += by);
+    world.cancellations.iter_mut().for_each(|(at, _)| *at += by);
+    world.scalings.iter_mut().for_each(|(at, ..)| *at += by);
+    world.faults.iter_mut().for_each(|(at, _)| *at += by);
+    world.evaluations.iter_mut().for_each(|(at, _)| *at += by);
     world.until = world.until.map(|until| until + by);
     world
 }
