@@ -101,7 +101,7 @@ fn no_line_on_a_terminal_is_wider_than_a_hundred_columns() {
         &["trace", "list"],
         &["doctor"],
         &["test", "scenarios/basics", "--verbose"],
-        &["run", file, "--out", &dir],
+        &["run", file, "--set", "matrix.profile=gpustack", "--out", &dir],
         &["log", &log],
         &["explain", &log, "--job", "chat"],
         &["run", "scenarios/serving/how-many-h200.yaml"],
