@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::compose::{Composed, Outline, assemble};
-use super::elsewhere::{elsewhere, home};
+use super::elsewhere::elsewhere;
 use super::expectation_words::ReadContext;
 use super::expectations;
 use super::growth::{self, Load};
+use super::misplaced::home;
 use super::streamed::Streamed;
 use super::trace_source::{self, TraceUse};
 use super::usage::{Places, Sampled, sampling};

@@ -51,6 +51,7 @@ mod load;
 mod machines;
 mod manifests;
 mod metric_text;
+mod misplaced;
 mod money;
 mod nodes;
 mod options;
