@@ -1,7 +1,7 @@
 //! A branch off the run, in the middle of it, in which nothing changes.
 
+use super::case::{Case, CheckResult, Judged, log_of};
 use super::compare::{events, same};
-use super::{Case, CheckResult, Judged, log_of};
 use dryrack_engine::branch;
 
 pub fn judge(case: &Case<'_>) -> CheckResult {

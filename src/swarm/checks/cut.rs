@@ -1,6 +1,6 @@
 //! The run is stopped in the middle, and its control plane goes on from the log.
 
-use super::{Case, CheckResult, Judged, log_of};
+use super::case::{Case, CheckResult, Judged, log_of};
 use dryrack_engine::{Rehearsal, Replay};
 use std::sync::Arc;
 

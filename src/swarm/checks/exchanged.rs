@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::case::{Case, CheckResult, Judged, log_of};
 use super::compare::{TimedEvent, events};
-use super::{Case, CheckResult, Judged, log_of};
 use dryrack_event::Event;
 use dryrack_scheduler::Lines;
 use dryrack_workload::{Arrival, JobSpec};

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Case, CheckResult, Judged, log_of};
+use super::case::{Case, CheckResult, Judged, log_of};
 use dryrack_control::Profile;
 use dryrack_engine::{Fault, NodeTurn, Rehearsal};
 use dryrack_event::{Event, Histogram, Input, Reason, Record, RecordBody};

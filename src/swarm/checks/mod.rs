@@ -4,6 +4,7 @@
 //! To add a check, write a file with a function and add a row to [`CHECKS`].
 
 mod branched;
+mod case;
 mod compare;
 mod cut;
 mod exchanged;
@@ -15,25 +16,7 @@ mod rigid;
 mod scaled;
 mod shifted;
 
-use dryrack_engine::{MOST_RECORDS_OF_A_WORLD, Records, Rehearsal, RunOptions, run};
-use dryrack_event::Record;
-
-/// A random world with its log.
-pub struct Case<'a> {
-    pub world: &'a Rehearsal,
-    pub log: &'a [Record],
-}
-
-/// Whether a check has judged a world.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Judged {
-    Holds,
-    /// The check says nothing about worlds like this one.
-    DoesNotApply,
-}
-
-/// The answer of a check. `Err` says what it found.
-pub type CheckResult = Result<Judged, String>;
+pub use case::{Case, CheckResult, Judged};
 
 /// A rule that two runs must obey.
 pub struct Check {
@@ -102,12 +85,4 @@ impl Check {
 pub fn checks_of(seed: u64) -> impl Iterator<Item = &'static Check> {
     let first = seed as usize % CHECKS.len();
     CHECKS[first..].iter().chain(&CHECKS[..first])
-}
-
-/// The log of a world, with no more checks than a normal run has.
-fn log_of(world: &Rehearsal) -> Vec<Record> {
-    let mut records = Records::default();
-    let options = RunOptions { most_records: MOST_RECORDS_OF_A_WORLD, ..RunOptions::default() };
-    run(world, options, &mut [&mut records]);
-    records.0
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use super::case::{Case, CheckResult, Judged, log_of};
 use super::compare::{events, same};
-use super::{Case, CheckResult, Judged, log_of};
 use dryrack_event::Event;
 use dryrack_workload::{Arrival, JobBehavior, JobSpec, RandomFaults};
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use super::case::{Case, CheckResult, Judged, log_of};
 use super::compare::{events, same, with_times};
-use super::{Case, CheckResult, Judged, log_of};
 use dryrack_control::{Profile, Trigger};
 use dryrack_engine::Rehearsal;
 use dryrack_scheduler::OrderKey;

@@ -1,7 +1,7 @@
 //! Everything happens later by the same time.
 
+use super::case::{Case, CheckResult, Judged, log_of};
 use super::compare::{events, same, with_times};
-use super::{Case, CheckResult, Judged, log_of};
 use dryrack_control::{PassTime, Profile, Trigger};
 use dryrack_engine::Rehearsal;
 use dryrack_scheduler::{Backfill, OrderKey};

@@ -8,7 +8,7 @@ mod scale_down;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use super::{Case, CheckResult, Judged, log_of};
+use super::case::{Case, CheckResult, Judged, log_of};
 use dryrack_control::Profile;
 use dryrack_engine::{CloudModels, InitialNode, ModelFiles, Rehearsal};
 use dryrack_event::{Event, RecordBody};
