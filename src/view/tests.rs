@@ -80,8 +80,10 @@ fn what_waits_and_what_is_taken_is_as_in_the_accounts() {
             let state = index.state(&records, *stop as usize);
             let after = accounts.samples.partition_point(|sample| sample.at <= at);
             let Some(sample) = after.checked_sub(1).map(|last| &accounts.samples[last]) else { continue };
-            let found = (state.waiting.len() as u64, state.gpus_taken);
-            assert_eq!(found, (sample.waiting, sample.gpu_taken), "seed {seed} at {at}");
+            assert_eq!(state.waiting.len() as u64, sample.waiting, "seed {seed} at {at}");
+            // Parts of GPUs are counted in thousandths, which are rounded for each claim.
+            let off = state.gpus_taken.abs_diff(sample.gpu_taken);
+            assert!(off <= state.placed.len() as u64, "seed {seed} at {at}: {off}");
             compared += 1;
         }
     }

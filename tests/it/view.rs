@@ -140,7 +140,7 @@ fn a_run_is_walked_through_in_a_terminal() {
     terminal.until(&["starts_soon failed", "late at 20s", "insufficient_gpus"]);
     // The pane of the explanation alone, and back.
     terminal.press("\t\tz");
-    terminal.until(&["alpha would fit with 1 GPU free instead of 0"]);
+    terminal.until(&["beta would fit without node_not_ready"]);
     terminal.press("z");
     terminal.until(&["chat          since 10s   running"]);
     // The end, by its escape code, and back to the start.
