@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::exit::{Exit, ExitResult};
 use super::logs::{no_such, read_whole};
-use super::output::Format;
+use super::output::{self, Format};
 use dryrack_codec::encode_line;
 use dryrack_control::Profile;
 use dryrack_event::Reason;
@@ -49,13 +49,17 @@ pub fn log(args: &LogArgs, format: Format) -> ExitResult {
         reason: reason.transpose()?,
         since: args.since,
     };
+    let fold = output::folder();
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     let mut names = Names::default();
     for record in &log.records {
         // Encode every record, even one that is not shown: encoding a declaration registers its name for later records.
         let json = (format == Format::Json).then(|| encode_line(record, &mut names));
         if let Some(line) = record_line(record, &log.names, &filter) {
-            writeln!(out, "{}", json.unwrap_or(line))?;
+            match json {
+                Some(json) => writeln!(out, "{json}")?,
+                None => writeln!(out, "{}", fold(&line))?,
+            }
         }
     }
     out.flush()?;

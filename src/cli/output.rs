@@ -1,5 +1,6 @@
 //! Output: stdout as text or JSON, and files that are written completely or not at all.
 
+use std::borrow::Cow;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -80,13 +81,18 @@ const WIDTH: usize = 100;
 /// Prints data for people. Colours are removed if they are not wanted. Long lines are folded on a terminal only: a
 /// program that reads the text gets each line whole.
 pub fn print(text: &str) -> io::Result<()> {
-    let is_terminal = io::stdout().is_terminal();
+    let fold = folder();
     let mut out = anstream::stdout().lock();
-    match is_terminal {
-        true => out.write_all(folded(text, WIDTH).as_bytes())?,
-        false => out.write_all(text.as_bytes())?,
-    }
+    out.write_all(fold(text).as_bytes())?;
     out.flush()
+}
+
+/// What folds text for stdout. If stdout is not a terminal, text stays as it is.
+pub fn folder() -> fn(&str) -> Cow<'_, str> {
+    match io::stdout().is_terminal() {
+        true => |text| Cow::Owned(folded(text, WIDTH)),
+        false => |text| Cow::Borrowed(text),
+    }
 }
 
 /// The text with each line folded between words to at most `width` columns. What follows is indented a little further
