@@ -55,6 +55,9 @@ impl PendingRun {
             if arrival.spec.analyse {
                 faults.push(format!("job `{name}` has an `analysis`, which can only be rehearsed; leave it out"));
             }
+            if arrival.behavior.serving.is_some() {
+                faults.push(format!("job `{name}` has `serving`, which can only be rehearsed; leave it out"));
+            }
         }
         let is_cloud = |input: &&Input| matches!(input, Input::Fleet(FleetFact::FleetDeclared { spec, .. }) if spec.cloud.is_some());
         if self.declarations.iter().any(|input| is_cloud(&input)) {

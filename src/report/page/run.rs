@@ -93,12 +93,10 @@ impl RunReport<'_> {
     /// The outcome of the run in one sentence.
     pub fn answer(&self) -> String {
         let count = |name| self.metrics.count(name);
-        let (jobs, completed) = (count("jobs_submitted"), count("jobs_completed"));
-        let end = about(self.accounts.now.since(SimTime::ZERO));
+        let jobs = count("jobs_submitted");
         let never = self.accounts.unplaceable.sentence(jobs).map_or(String::new(), |sentence| format!("{sentence}. "));
         let served = served::answer(self.accounts);
-        let mut text =
-            format!("{never}{served}{completed} of {} completed within {end}", counted(jobs as usize, "job"));
+        let mut text = format!("{never}{served}{}", self.jobs_at_the_end());
         if let Some(Value::Time(wait)) = self.metrics.get("queue_wait_p95_seconds") {
             text.push_str(&format!(", 95% of the placed replicas waited {} or less", about(wait)));
         }
@@ -113,6 +111,27 @@ impl RunReport<'_> {
             (all, 0) => format!("; all {all} expectations hold."),
             (all, failed) => format!("; {failed} of {} failed.", counted(all, "expectation")),
         });
+        text
+    }
+
+    /// How many jobs completed, and how many still run and wait. A service runs on by design, so a run of services alone
+    /// is not said to have completed none.
+    fn jobs_at_the_end(&self) -> String {
+        let count = |name| self.metrics.count(name);
+        let [jobs, completed, running, waiting] =
+            ["jobs_submitted", "jobs_completed", "jobs_running", "jobs_waiting"].map(count);
+        let all = counted(jobs as usize, "job");
+        let end = about(self.accounts.now.since(SimTime::ZERO));
+        if jobs > 0 && running == jobs {
+            let verb = if jobs == 1 { "runs" } else { "run" };
+            return format!("{all} still {verb} after {end}");
+        }
+        let mut text = format!("{completed} of {all} completed within {end}");
+        for (count, verbs) in [(running, ["runs", "run"]), (waiting, ["waits", "wait"])] {
+            if count > 0 {
+                text.push_str(&format!(", {count} still {}", verbs[usize::from(count > 1)]));
+            }
+        }
         text
     }
 
