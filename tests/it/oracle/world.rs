@@ -2,7 +2,7 @@
 //! profile.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use dryrack_catalog::{CpuArch, Os};
 use dryrack_control::Profile;
@@ -46,17 +46,17 @@ pub fn options(scorers: &[(ScorerName, f64)], gpus: GpuOrder, unless: Option<Exe
         never_fits: NeverFits::End,
         unfit: Unfit::Wait,
         target: Target::default(),
-        offers: base_profile().scheduler.offers,
+        offers: BASE_PROFILE.scheduler.offers.clone(),
         // No model is served here.
-        deployments: base_profile().scheduler.deployments,
+        deployments: BASE_PROFILE.scheduler.deployments.clone(),
     }
 }
 
-/// The profile that all others begin with.
-fn base_profile() -> Profile {
+/// The profile that all others begin with. It is read once, because reading takes longer than a search.
+static BASE_PROFILE: LazyLock<Profile> = LazyLock::new(|| {
     let text = include_str!("../../../src/control/profiles/first-fit.yaml");
     serde_saphyr::from_str(text).expect("the profile that all others begin with")
-}
+});
 
 /// A node of `gpus` equal GPUs and ample CPU and RAM.
 pub fn plain_shape(gpus: usize) -> NodeShape {
