@@ -5,8 +5,9 @@ use dryrack_units::{SimDuration, SimTime};
 /// The properties of an entry that an order can read.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// The priority tier of the job's partition, which counts before everything else. 0 without partitions.
-    pub tier: u16,
+    /// The priority tier of the job's partition, plus 65,536 if the job has an advance reservation. Counts before everything
+    /// else. 0 without partitions.
+    pub tier: u32,
     /// The priority by Slurm's priority/multifactor. 0 if it is not computed.
     pub multifactor: u32,
     pub priority: i32,

@@ -21,7 +21,7 @@ use dryrack_units::SimTime;
 /// Sort key of an entry in the queue. It contains the number of the submission, so it is unique.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueKey {
-    tier: Reverse<u16>,
+    tier: Reverse<u32>,
     priority: Reverse<i32>,
     /// For each key of the order, a number that sorts in the same way.
     ranks: [u64; MOST_KEYS],

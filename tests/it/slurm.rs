@@ -327,13 +327,12 @@ fn recordings() -> Vec<PathBuf> {
 
 /// The required agreement. With backfilling, a difference of a few milliseconds decides which job passes, and from then
 /// on other jobs start. For some carried recordings this is not predicted, and for others it is unknown
-/// (scenarios/SLURM.md has the figures). How backfilling plans around reservations is not matched yet.
+/// (scenarios/SLURM.md has the figures).
 fn holds(recording: &Recording, found: &Agreement, is_carried: bool) -> bool {
     let is_exact = found.on_the_same_nodes == recording.jobs.len();
     match (recording.backfill, recording.name.as_str()) {
         (None, _) => found.is_ordered() && found.is_timed() && is_exact,
         (Some(_), "backfill-3" | "backfill-4") => found.is_ordered(),
-        (Some(_), "reservations-1" | "reservations-2") => found.is_ordered_by(85),
         // It is matched given its ticks. Without them, a pass begins at the moment at which priorities are computed.
         (Some(_), "aged-2") => found.is_ordered_by(90),
         // Its passes take as long as the profile says on average, but not each one.
@@ -400,7 +399,6 @@ fn check(recordings: impl Iterator<Item = PathBuf>) {
             let line = found.line(&format!("{}, given its ticks", recording.name));
             table += &line;
             let holds = match recording.name.as_str() {
-                "reservations-1" | "reservations-2" => found.is_ordered_by(85),
                 "qos-2" => found.is_ordered(),
                 _ => found.is_ordered() && (found.is_timed() || !is_carried),
             };

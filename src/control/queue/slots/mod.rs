@@ -202,9 +202,12 @@ fn plan(core: &Core, index: ReplicaIndex, ahead: &mut FutureEnds, table: &Table,
     let needed = (demand.tasks, demand.tasks.div_ceil(rooms.most));
     let (mut free, mut nodes) = (vec![0; table.words()], vec![0; table.words()]);
     let end_of_window = table.now.saturating_add(table.options.window);
-    let opens = |from: SimTime| ground.and_then(|ground| ground.next_end(from, table.options.resolution));
+    let opens = |from: SimTime| {
+        let opens = ground.and_then(|ground| ground.opens(from, length, table.options.resolution));
+        opens.filter(|opens| *opens < end_of_window)
+    };
     let mut from = table.now;
-    while from <= end_of_window {
+    while from <= end_of_window && !ground.is_some_and(|ground| ground.is_over(from)) {
         let usable = ground.map(|ground| ground.bits(from, length));
         let found = table.search((from, length), usable.as_deref(), &mut free, needed.1, |at| rooms.ready_by(at));
         let mut later = match found {
@@ -237,8 +240,7 @@ fn plan(core: &Core, index: ReplicaIndex, ahead: &mut FutureEnds, table: &Table,
         let taken = taken();
         nodes.fill(0);
         taken.iter().for_each(|node| bits::insert(&mut nodes, *node));
-        let is_open = ground.is_none_or(|ground| is_within(&nodes, &ground.bits(start, length)));
-        if is_open && !table.is_taken(start, length, &nodes) {
+        if !table.is_taken(start, length, &nodes) {
             return Plan::Reserve(start, in_order(taken));
         }
         // Planning again from the same time would give the same result.
@@ -248,10 +250,6 @@ fn plan(core: &Core, index: ReplicaIndex, ahead: &mut FutureEnds, table: &Table,
         from = start;
     }
     Plan::Nothing
-}
-
-fn is_within(nodes: &[u64], all: &[u64]) -> bool {
-    nodes.iter().zip(all).all(|(node, all)| node & !all == 0)
 }
 
 /// The place of a replica that begins now on these nodes. The nodes must have room for it.

@@ -162,9 +162,12 @@ pub(super) fn plan_plainly(core: &Core, index: ReplicaIndex, table: &Table, grou
     };
     let mut from = table.now;
     loop {
+        if ground.is_some_and(|ground| ground.is_over(from)) {
+            return Plan::Nothing;
+        }
         let (free, later) = table.free_for(from, length, &usable(from));
-        let opens = ground.and_then(|ground| ground.next_end(from, table.options.resolution));
-        let later = earlier(later, opens);
+        let opens = ground.and_then(|ground| ground.opens(from, length, table.options.resolution));
+        let later = earlier(later, opens.filter(|opens| *opens < table.now.saturating_add(table.options.window)));
         let Some((start, candidate)) = first_start(core, index, &free, (from, table)) else {
             let Some(later) = later else { return Plan::Nothing };
             from = later;
@@ -186,7 +189,7 @@ pub(super) fn plan_plainly(core: &Core, index: ReplicaIndex, table: &Table, grou
             return Plan::Nothing;
         }
         let nodes = Nodes::of(candidate.placement.claims().iter().map(|claim| claim.node), core.fleet.len());
-        if nodes.is_within(&usable(start)) && !table.is_taken(start, length, &nodes) {
+        if !table.is_taken(start, length, &nodes) {
             let nodes = candidate.placement.claims().iter().map(|claim| claim.node).collect();
             return Plan::Reserve(start, nodes);
         }

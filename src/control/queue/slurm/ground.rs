@@ -53,16 +53,25 @@ impl Ground<'_> {
         nodes_of(&self.bits(from, length)).collect()
     }
 
+    /// Whether the job's own reservation is over at this time, so that the job cannot start any more.
+    pub fn is_over(&self, at: SimTime) -> bool {
+        self.own.is_some_and(|own| at > self.reservations[own].until)
+    }
+
     /// How many nodes reservations keep from the job, if it starts at this time and lasts this long.
     pub fn reserved(&self, from: SimTime, length: SimDuration) -> u32 {
         let count = |bits: &[u64]| bits.iter().map(|word| word.count_ones()).sum::<u32>();
         count(&self.widest()) - count(&self.bits(from, length))
     }
 
-    /// When the next reservation ends after this time, so that other nodes may be usable. Like Slurm's backfilling, this
-    /// is rounded up to a multiple of the resolution, plus a second.
-    pub fn next_end(&self, after: SimTime, resolution: SimDuration) -> Option<SimTime> {
-        let end = self.reservations.iter().map(|reserved| reserved.until).filter(|until| *until > after).min()?;
+    /// When the next reservation ends, if reservations keep nodes from the job that starts at this time: other nodes may
+    /// be usable then. Like Slurm's backfilling, this is rounded up to a multiple of the resolution, plus a second. Like
+    /// there, it is the end of any reservation, and not necessarily of one that keeps nodes from the job.
+    pub fn opens(&self, from: SimTime, length: SimDuration, resolution: SimDuration) -> Option<SimTime> {
+        if self.reserved(from, length) == 0 {
+            return None;
+        }
+        let end = self.reservations.iter().map(|reserved| reserved.until).filter(|until| *until >= from).min()?;
         let unit = resolution.as_nanos().max(1);
         Some(SimTime::from_nanos(end.as_nanos().div_ceil(unit).checked_mul(unit)?.checked_add(1_000_000_000)?))
     }

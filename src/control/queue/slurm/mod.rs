@@ -88,12 +88,16 @@ impl Queue {
         self.denied_by_qos(core, spec)
     }
 
-    /// The tier of the partition and the priority of a replica. Both are 0 if the profile has no configuration of Slurm.
-    pub(in crate::queue) fn standing(&self, core: &Core, index: ReplicaIndex) -> (u16, u32) {
+    /// The tier and the priority of a replica. Both are 0 if the profile has no configuration of Slurm. Jobs with an
+    /// advance reservation come first, and then jobs of partitions with a higher tier (`sort_job_queue2` in
+    /// `src/slurmctld/job_scheduler.c`).
+    pub(in crate::queue) fn standing(&self, core: &Core, index: ReplicaIndex) -> (u32, u32) {
         let Some(slurm) = &self.slurm else { return (0, 0) };
         let spec = Arc::clone(&core.store.job_of(index).spec);
         let section = &slurm.partitions[slurm.section_of(&spec)];
-        (section.options.priority_tier, slurm.priority_of(core, index, section))
+        let has_reservation = slurm.reservation_of(core, &spec).is_some();
+        let tier = (u32::from(has_reservation) << u16::BITS) + u32::from(section.options.priority_tier);
+        (tier, slurm.priority_of(core, index, section))
     }
 
     /// Prepares for a replica that enters the queue: learns the fleet, and makes the replica's key.

@@ -17,15 +17,27 @@ use dryrack_ids::NodeId;
 use dryrack_scheduler::{Candidate, Decision, QueueKey, place_among_neighbours, room};
 use dryrack_units::{SimDuration, SimTime};
 
-/// The partitions whose jobs wait for the rest of the pass, and their nodes.
+/// The partitions and advance reservations whose jobs wait for the rest of the pass, and the nodes of these partitions.
+#[derive(Default)]
 struct Blocked {
     partitions: BTreeSet<usize>,
+    reservations: BTreeSet<usize>,
     /// The nodes as bits.
     nodes: Vec<u64>,
     /// Why jobs do not start, by the number of the demand and the number of advance reservations that keep nodes from
     /// them. Equal jobs get equal answers until a job starts or a partition is blocked, so that a long queue of equal
     /// jobs is judged once. (The demand states the partition and the job's own reservation.)
-    refused: BTreeMap<(u32, usize), Held>,
+    refused: BTreeMap<(u32, usize), Refused>,
+}
+
+/// Why a job does not start.
+#[derive(Clone)]
+struct Refused {
+    held: Held,
+    /// Whether the nodes that reservations leave to the job were not enough even if nothing ran on them. Such a job is
+    /// passed over. Any other job that does not fit makes the rest of its partition wait, or the other jobs of its
+    /// reservation.
+    lacks_reserved_nodes: bool,
 }
 
 impl Queue {
@@ -46,14 +58,19 @@ impl Queue {
         self.count_usage(core);
         let waiting: Vec<QueueKey> = self.queue.iter(core.now).collect();
         let nodes = vec![0; word_count(core.fleet.len())];
-        let mut blocked = Blocked { partitions: BTreeSet::new(), nodes, refused: BTreeMap::new() };
+        let mut blocked = Blocked { nodes, ..Blocked::default() };
         for key in waiting {
             let index = key.replica();
             let slurm = self.slurm.as_ref().expect("checked above");
-            let section = slurm.section_of(&core.store.job_of(index).spec);
+            let spec = &core.store.job_of(index).spec;
+            let (section, own) = (slurm.section_of(spec), slurm.reservation_of(core, spec));
             let all = core.fleet.len() as u32;
-            // A job of a partition that is blocked is not looked at again, and keeps its reason.
-            if blocked.partitions.contains(&section) {
+            let is_blocked = match own {
+                Some(own) => blocked.reservations.contains(&own),
+                None => blocked.partitions.contains(&section),
+            };
+            // A job that is blocked is not looked at again, and keeps its reason.
+            if is_blocked {
                 if core.store[index].fresh.is_some() {
                     core.hold(index, (Refusal::Unfit, Histogram::of(Reason::QueueOrder, all)));
                 }
@@ -70,11 +87,15 @@ impl Queue {
                     self.place(core, index, candidate);
                     self.note_started(core, index);
                 }
-                // A job that lacks nodes only because they are reserved is passed over.
-                Err(held) if held.1.contains(Reason::InReservation) => core.hold(index, held),
-                Err(held) => {
-                    core.hold(index, held);
+                Err(refused) if refused.lacks_reserved_nodes => core.hold(index, refused.held),
+                Err(refused) => {
+                    core.hold(index, refused.held);
                     self.preempt_for(core, index, &blocked.nodes);
+                    // Other jobs of the partition may go on.
+                    if let Some(own) = own {
+                        blocked.reservations.insert(own);
+                        continue;
+                    }
                     blocked.partitions.insert(section);
                     blocked.refused.clear();
                     let taken = &self.slurm.as_ref().expect("checked above").partitions[section].bits;
@@ -96,17 +117,17 @@ impl Queue {
         core: &mut Core,
         index: ReplicaIndex,
         blocked: &mut Blocked,
-    ) -> Result<Candidate, Held> {
+    ) -> Result<Candidate, Refused> {
         let ground = self.ground_of(core, index).expect("there is a configuration of Slurm");
         let (now, limit) = (down_to(core.now, SECOND), limit_of(core, index));
         let alike = (core.store[index].demand, ground.closed_by(now, limit));
-        if let Some(held) = blocked.refused.get(&alike) {
+        if let Some(refused) = blocked.refused.get(&alike) {
             core.examine_if_watched(index, |_| None);
-            return Err(held.clone());
+            return Err(refused.clone());
         }
         let found = decide_on(core, index, &ground, (now, limit), &blocked.nodes);
-        if let Err(held) = &found {
-            blocked.refused.insert(alike, held.clone());
+        if let Err(refused) = &found {
+            blocked.refused.insert(alike, refused.clone());
         }
         found
     }
@@ -119,7 +140,7 @@ fn decide_on(
     ground: &Ground<'_>,
     (now, limit): (SimTime, SimDuration),
     blocked: &[u64],
-) -> Result<Candidate, Held> {
+) -> Result<Candidate, Refused> {
     let (open, reserved) = (ground.nodes(now, limit), ground.reserved(now, limit));
     let left: Vec<NodeId> = open.iter().copied().filter(|node| !contains(blocked, *node)).collect();
     let kept = (open.len() - left.len()) as u32;
@@ -127,7 +148,9 @@ fn decide_on(
         core.examine_if_watched(index, |_| None);
         return match core.decide_now(index, 1) {
             Decision::Place(mut candidates) => Ok(candidates.swap_remove(0)),
-            Decision::Refuse { refusal, reasons } => Err((refusal, reasons)),
+            Decision::Refuse { refusal, reasons } => {
+                Err(Refused { held: (refusal, reasons), lacks_reserved_nodes: false })
+            }
         };
     }
     let found = place_on(core, index, &left);
@@ -139,8 +162,8 @@ fn decide_on(
     }
     let mut reasons = Histogram::default();
     reasons.add(Reason::HeldForPriority, kept);
-    // Reserved nodes are the reason if the others were not enough even without any job on them.
-    if reserved > 0 && !would_fit_on_empty(core, index, &open) {
+    let lacks_reserved_nodes = reserved > 0 && !would_fit_on_empty(core, index, &open);
+    if lacks_reserved_nodes {
         reasons.add(Reason::InReservation, reserved);
     }
     if let Decision::Refuse { reasons: others, .. } = core.decide_now(index, 1) {
@@ -149,7 +172,7 @@ fn decide_on(
     if reasons.is_empty() {
         reasons.add(Reason::InReservation, reserved);
     }
-    Err((Refusal::Unfit, reasons))
+    Err(Refused { held: (Refusal::Unfit, reasons), lacks_reserved_nodes })
 }
 
 /// Whether these nodes would have room for a replica if nothing ran on them.
