@@ -5,6 +5,7 @@
 //! | `plan` | selects files, cells of their matrices, and seeds |
 //! | `case` | runs and judges one of these |
 //! | `each` | runs all of them under every profile, without judging them |
+//! | `unfailing` | finds the expectations that no profile and no planted fault breaks |
 //! | `why` | explains the job that a failure is about |
 //! | `human`, `json`, `junit`, `github`, `tap` | the report, one form each |
 //! | `baseline` | compares decisions with stored ones |
@@ -27,6 +28,7 @@ mod plan;
 mod recorder;
 mod review;
 mod tap;
+mod unfailing;
 mod watch;
 mod why;
 
@@ -105,6 +107,9 @@ fn once(args: &TestArgs, format: TestFormat) -> ExitResult {
         let results = progress::with_bar((selection.runs(), "runs"), runs);
         write_marks()?;
         return results.print(format);
+    }
+    if args.unfailing {
+        return unfailing::unfailing(&selection.plans, &overrides, args, format);
     }
     let recorder = args.record.as_ref().map(|_| Recorder::default());
     let keeps_decisions = args.baseline.is_some();

@@ -11,6 +11,9 @@
 
 mod table;
 
+#[cfg(feature = "planted")]
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 pub use table::Fault;
 
 /// The environment variable that names the chosen fault.
@@ -31,15 +34,36 @@ pub const fn is_planted(_: Fault) -> bool {
     false
 }
 
+/// The place in [`Fault::ALL`] of the fault that [`choose`] chose; [`NONE`] for no fault, [`AS_NAMED`] before the first
+/// choice.
+#[cfg(feature = "planted")]
+static CHOSEN: AtomicUsize = AtomicUsize::new(AS_NAMED);
+#[cfg(feature = "planted")]
+const NONE: usize = usize::MAX - 1;
+#[cfg(feature = "planted")]
+const AS_NAMED: usize = usize::MAX;
+
 /// Whether this run makes this mistake. Called by [`planted!`].
 ///
 /// # Panics
 /// If `DRYRACK_PLANTED` names no fault. The program checks that first, with [`chosen`].
 #[cfg(feature = "planted")]
 pub fn is_planted(fault: Fault) -> bool {
-    static CHOSEN: std::sync::LazyLock<Option<Fault>> =
+    static NAMED: std::sync::LazyLock<Option<Fault>> =
         std::sync::LazyLock::new(|| chosen().unwrap_or_else(|unknown| panic!("{unknown}")));
-    *CHOSEN == Some(fault)
+    match CHOSEN.load(Ordering::Relaxed) {
+        AS_NAMED => *NAMED == Some(fault),
+        chosen => chosen == fault as usize,
+    }
+}
+
+/// From now on, this process makes this mistake, or none, whatever `DRYRACK_PLANTED` names. Returns false if this build
+/// has no planted faults.
+#[must_use]
+pub fn choose(fault: Option<Fault>) -> bool {
+    #[cfg(feature = "planted")]
+    CHOSEN.store(fault.map_or(NONE, |fault| fault as usize), Ordering::Relaxed);
+    cfg!(feature = "planted") || fault.is_none()
 }
 
 /// The fault that `DRYRACK_PLANTED` names; `None` if it is not set. The error says that no fault has this name.

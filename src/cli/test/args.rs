@@ -44,6 +44,16 @@ pub struct TestArgs {
     /// File of recorded decisions, as `conform` reads them, that can also distinguish options; may be repeated
     #[arg(long, value_name = "FILE", requires = "options")]
     pub records: Vec<PathBuf>,
+    /// List the expectations that hold under every profile that accepts their scenario, and with each fault of
+    /// `--fault`; fail if there are any. Such an expectation may tell nothing
+    #[arg(long, conflicts_with_all = [
+        "profile", "outside", "each_profile", "options", "junit", "json", "baseline", "slowest", "marks", "record",
+    ])]
+    pub unfailing: bool,
+    /// In a build with planted faults (tests/PLANTED.md), a fault with which `--unfailing` also runs each scenario; may
+    /// be repeated; `all` means every fault
+    #[arg(long, value_name = "NAME", requires = "unfailing", hide = true)]
+    pub fault: Vec<String>,
     /// List the N slowest runs at the end, instead of only those that took over a second
     #[arg(long, allow_hyphen_values = true, value_name = "N")]
     pub slowest: Option<usize>,
