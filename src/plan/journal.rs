@@ -1,6 +1,7 @@
 //! The journal of finished runs, written line by line. If the process is killed, only the runs in progress are lost.
 //!
-//! The first line identifies the plan. Every other line is one run. If the process was killed while it wrote a line,
+//! The first line identifies the plan. Every other line is one run, with a checksum as its last field: a damaged digit
+//! would otherwise change the answer of the plan. If the process was killed while it wrote a line,
 //! the last line is incomplete and is cut off. Lines are in the order in which runs end, so the journal of a finished
 //! plan is rewritten in the order of the alternatives.
 
@@ -40,6 +41,8 @@ pub enum JournalError {
     NoRun { path: PathBuf, line: usize, what: String },
     #[error("{}:{line}: not a run of this plan: {what}", path.display())]
     NotOfPlan { path: PathBuf, line: usize, what: String },
+    #[error("{}:{line}: was changed after it was written: its checksum differs", path.display())]
+    Altered { path: PathBuf, line: usize },
     #[error("{} is being written by another process", path.display())]
     InUse { path: PathBuf },
 }
@@ -75,14 +78,14 @@ impl Journal {
     /// Appends a run. It is kept even if the process is then killed.
     pub fn add(&self, run: &PlanRun) -> Result<(), JournalError> {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        file.write_all(&line(run)).map_err(|source| JournalError::Io { path: self.path.clone(), source })
+        file.write_all(&summed(run)).map_err(|source| JournalError::Io { path: self.path.clone(), source })
     }
 
     /// The complete journal in the order of the alternatives. Its bytes do not depend on the order in which the runs
     /// ended.
     pub fn sorted(header: &PlanHeader, runs: &Runs) -> Vec<u8> {
         let mut bytes = line(header);
-        runs.values().for_each(|run| bytes.extend(line(run)));
+        runs.values().for_each(|run| bytes.extend(summed(run)));
         bytes
     }
 
@@ -100,6 +103,35 @@ fn line(value: &impl Serialize) -> Vec<u8> {
     line
 }
 
+/// What comes before and after the checksum of a run, and its length.
+const BEFORE_SUM: &str = ",\"sum\":\"";
+const AFTER_SUM: &str = "\"}";
+const SUM: usize = 16;
+
+/// The line of a run. Its last field is the checksum of the line without this field.
+fn summed(run: &PlanRun) -> Vec<u8> {
+    let mut line = serde_json::to_vec(run).expect("it has a JSON form");
+    let sum = sum(&line);
+    line.pop();
+    line.extend(format!("{BEFORE_SUM}{sum}{AFTER_SUM}\n").bytes());
+    line
+}
+
+/// The first digits of the BLAKE3 hash.
+fn sum(line: &[u8]) -> String {
+    blake3::hash(line).to_hex()[..SUM].to_string()
+}
+
+/// The line of a run without its checksum, and the checksum; an empty one if the line has none.
+fn without_sum(line: &[u8]) -> (Vec<u8>, &[u8]) {
+    let whole = || {
+        let rest = line.strip_suffix(AFTER_SUM.as_bytes())?;
+        let (rest, sum) = rest.split_at_checked(rest.len().checked_sub(SUM)?)?;
+        Some(([rest.strip_suffix(BEFORE_SUM.as_bytes())?, b"}"].concat(), sum))
+    };
+    whole().unwrap_or_else(|| (line.to_vec(), &[]))
+}
+
 fn no_run(path: &Path, line: usize, error: &serde_json::Error) -> JournalError {
     JournalError::NoRun { path: path.to_path_buf(), line, what: error.to_string() }
 }
@@ -113,9 +145,13 @@ fn read(path: &Path, bytes: &[u8], (header, plan): (&PlanHeader, &PlanFile)) -> 
     }
     let mut held = BTreeMap::new();
     for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
-        let run: PlanRun = serde_json::from_slice(line).map_err(|error| no_run(path, number + 1, &error))?;
+        let (line, stated) = without_sum(line);
+        let run: PlanRun = serde_json::from_slice(&line).map_err(|error| no_run(path, number + 1, &error))?;
         if let Some(what) = misfit(&run, plan) {
             return Err(JournalError::NotOfPlan { path: path.to_path_buf(), line: number + 1, what });
+        }
+        if stated != sum(&line).as_bytes() {
+            return Err(JournalError::Altered { path: path.to_path_buf(), line: number + 1 });
         }
         held.insert((run.cell, run.seed), run);
     }
