@@ -23,6 +23,7 @@ mod cli;
 mod clouds;
 mod clusters;
 mod conform;
+mod crashes;
 mod deployments;
 mod determinism;
 mod diagnostics;
@@ -135,6 +136,7 @@ fn main() {
         clouds::trials,
         clusters::trials,
         conform::trials,
+        crashes::trials,
         deployments::trials,
         diagnostics::trials,
         explained::trials,
