@@ -55,6 +55,17 @@ pub(crate) async fn answer(shared: Arc<Shared>, request: Request<Incoming>, is_f
     response.expect("the head of an answer is valid")
 }
 
+/// The status and the body of the answer to a request whose body is here.
+pub(crate) fn at_once(shared: &Shared, parts: &Parts, body: &[u8]) -> (u16, String) {
+    match dispatch(&mut shared.lock(), parts, parts.uri.path(), body) {
+        Ok(Answer::Json(status, text)) => (status, text),
+        Ok(Answer::Watch(_)) => (200, String::new()),
+        Err(fault) => {
+            (fault.code().0, serde_json::to_string(&fault.status()).expect("the types of the API can be written"))
+        }
+    }
+}
+
 async fn read_and_dispatch(shared: &Arc<Shared>, request: Request<Incoming>) -> Result<Answer, Fault> {
     let (parts, body) = request.into_parts();
     let path = authorized_path(shared, &parts)?.to_owned();

@@ -132,6 +132,14 @@ impl Server {
         store.get(store.table_of_kind(kind), key).ok().map(|stored| Arc::clone(&stored.value))
     }
 
+    /// Answers a request that does not come over the network, whose path has no token: the status and the body. `None`
+    /// if it is no request of HTTP. Of a watch, only the status is answered.
+    pub fn ask(&self, method: &str, target: &str, media_type: &str, body: &[u8]) -> Option<(u16, String)> {
+        let head = Request::builder().method(method).uri(target).header(hyper::header::CONTENT_TYPE, media_type);
+        let (parts, ()) = head.body(()).ok()?.into_parts();
+        Some(answer::at_once(&self.shared, &parts, body))
+    }
+
     /// What clients wrote since the last call.
     pub fn take_heard(&self) -> Vec<Heard> {
         std::mem::take(&mut self.shared.lock().heard)

@@ -18,14 +18,14 @@ use super::exit::{Exit, ExitResult, Failure};
 use super::fault::fault_text;
 use super::guard::{WorkFailure, guarded_run};
 use super::marks::ReachedMarks;
-use super::output::{Format, print, print_json, warn};
+use super::output::{Format, WholeFile, print, print_json, warn};
 use super::swarm_watch::Watch;
 use super::test::pool;
 use dryrack_control::Profile;
 use dryrack_engine::{
     MOST_RECORDS_OF_A_WORLD, Progress, Rehearsal, RunOptions, WorldResult, draw_pod_world, draw_world, run, run_world,
 };
-use dryrack_event::Outcome;
+use dryrack_event::{Digest, Digester, Outcome};
 use dryrack_profile::{load_profile, profile_names};
 use dryrack_rehearse::header;
 use dryrack_report::LogWriter;
@@ -53,6 +53,9 @@ pub struct SwarmArgs {
     /// Write to FILE how many worlds reached each reason, kind of event, lifecycle edge and profile option
     #[arg(long, value_name = "FILE")]
     marks: Option<PathBuf>,
+    /// Write the digest of the log of each world to FILE, in the order of the seeds
+    #[arg(long, value_name = "FILE")]
+    digests: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -151,6 +154,11 @@ pub fn swarm(args: &SwarmArgs, format: Format) -> ExitResult {
     if let (Some(marks), Some(file)) = (marks, &args.marks) {
         marks.write(file)?;
     }
+    if let Some(file) = &args.digests {
+        let line = |(seed, world): (&u64, &JudgedWorld)| format!("{seed}\t{}\n", world.digest);
+        let worlds = results.iter().filter_map(|(seed, result)| Some((seed, result.as_ref().ok()?)));
+        WholeFile::write(file, worlds.map(line).collect::<String>().as_bytes())?;
+    }
     finish(&results.into_values().collect::<Vec<_>>(), format, !args.check.is_empty())
 }
 
@@ -176,6 +184,8 @@ struct World<'a> {
 /// What became of a world.
 struct JudgedWorld {
     result: WorldResult,
+    /// The digest of its log.
+    digest: Digest,
     /// The names of the checks that applied to it.
     checks: Vec<&'static str>,
 }
@@ -192,6 +202,9 @@ impl World<'_> {
         let ran = guarded_run(|| run_world(&rehearsal, progress));
         let (result, log) = ran.map_err(|broken| self.fault(broken, None, progress))?;
         marks.iter().for_each(|marks| marks.add_log(&log, &rehearsal.profile));
+        let mut digester = Digester::default();
+        log.iter().for_each(|record| digester.record(record));
+        let digest = digester.finish();
         let case = Case { world: &rehearsal, log: &log };
         let mut checks = Vec::new();
         for check in checks_of(self.seed) {
@@ -206,7 +219,7 @@ impl World<'_> {
                 Err(broken) => return Err(self.fault(broken, Some(check), progress)),
             }
         }
-        Ok(JudgedWorld { result, checks })
+        Ok(JudgedWorld { result, digest, checks })
     }
 
     fn fault(&self, broken: WorkFailure, check: Option<&Check>, progress: &Progress) -> String {

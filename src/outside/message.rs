@@ -311,6 +311,20 @@ pub fn evaluated(line: &[u8], id: u64) -> Result<Evaluated, LineFault> {
     read(fields, "evaluated")
 }
 
+/// Whether a line can be read as one of the messages of a program. An answer must have the id 1.
+///
+/// # Errors
+/// What is wrong with the line as a `hello`, as `decisions` and as `evaluated`.
+pub fn check_line(line: &[u8]) -> Result<(), [LineFault; 3]> {
+    let hello = hello(line).err();
+    let decisions = decisions(line, 1).err();
+    let evaluated = evaluated(line, 1).err();
+    match (hello, decisions, evaluated) {
+        (Some(hello), Some(decisions), Some(evaluated)) => Err([hello, decisions, evaluated]),
+        _ => Ok(()),
+    }
+}
+
 /// Shortens a text to the length that is stored; `None` if it is empty.
 pub fn cut(text: Option<String>) -> Option<std::sync::Arc<str>> {
     text.filter(|text| !text.is_empty()).map(|text| {

@@ -22,7 +22,7 @@ mod session;
 mod setup;
 
 pub use dryrack_event::{ProgramFailure as Failure, ProgramName, Timings};
-pub use message::PROTOCOL;
+pub use message::{LineFault, PROTOCOL, check_line};
 pub use session::{IdleProcess, NotStarted, Session};
 pub use setup::{Command, CommandError, KUBE_SCHEDULER, Setup, ThinkTime};
 

@@ -1,16 +1,48 @@
-//! No text makes the scenario reader panic, and every place that a diagnostic names is within the text.
+//! Reads what may come from outside, broken or not: the inputs that the fuzzer kept (`.ci/fuzz`), and scenarios with
+//! random edits. No input makes a reader panic, and every place that a diagnostic names is within the input.
 
-use std::path::Path;
+mod targets;
 
-use dryrack_scenario::{Options, load_text};
-use dryrack_yaml::Diagnostics;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+
+use targets::{TARGETS, target};
 
 trials! {
     Nothing: [
         no_text_makes_the_reader_panic,
+        each_input_that_the_fuzzer_kept_is_read,
     ]
+}
+
+/// The longest time for one input, in a build without optimization and on a machine that does other work too.
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// The inputs of a target, sorted.
+fn inputs(name: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/corpus").join(name);
+    let read = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut files: Vec<PathBuf> = read.map(|entry| entry.expect("it can be listed").path()).collect();
+    files.sort();
+    files
+}
+
+fn each_input_that_the_fuzzer_kept_is_read() {
+    for target in &TARGETS {
+        let files = inputs(target.name);
+        assert!(!files.is_empty(), "{} has no inputs", target.name);
+        for file in files {
+            let input = std::fs::read(&file).expect("it is carried");
+            assert!(input.len() <= target.longest, "{}: {} bytes", file.display(), input.len());
+            let begun = Instant::now();
+            let read = std::panic::catch_unwind(|| (target.read)(&input));
+            assert!(read.is_ok(), "{}: its reader is at fault", file.display());
+            assert!(begun.elapsed() < LONGEST, "{}: {} s", file.display(), begun.elapsed().as_secs());
+        }
+    }
 }
 
 const TEXTS: &[&str] = &[
@@ -82,30 +114,10 @@ const PIECES: &[&str] = &[
     "in: \">= 5%\"",
 ];
 
-type Checked = Result<(), TestCaseError>;
-
-fn check(text: &str, set: Vec<String>) -> Checked {
-    let options = Options { set, ..Options::default() };
-    let diagnostics = match load_text("fuzzed.yaml", text, Path::new("nowhere"), &options) {
-        Ok(loaded) => loaded.warnings,
-        Err(diagnostics) => {
-            assert!(diagnostics.has_errors());
-            diagnostics
-        }
-    };
-    check_places(text, &diagnostics);
-    // Rendering must not fail either.
-    assert!(diagnostics.to_string().len() < 1_000_000 || diagnostics.iter().count() > 100);
+fn check(text: &str, set: &[String]) -> Result<(), TestCaseError> {
+    let input = [&[text.to_string()], set].concat().join("\0");
+    (target("scenario").expect("it is listed").read)(input.as_bytes());
     Ok(())
-}
-
-fn check_places(text: &str, diagnostics: &Diagnostics) {
-    let lines: Vec<&str> = text.split('\n').collect();
-    for diagnostic in diagnostics.iter().filter(|diagnostic| &*diagnostic.file == "fuzzed.yaml") {
-        let line = lines.get(diagnostic.line as usize - 1).unwrap_or_else(|| panic!("{diagnostic}"));
-        let end = diagnostic.column as usize - 1 + diagnostic.length as usize;
-        assert!(end <= line.chars().count(), "{diagnostic}");
-    }
 }
 
 fn edited() -> impl Strategy<Value = String> {
@@ -125,9 +137,9 @@ fn edited() -> impl Strategy<Value = String> {
 fn no_text_makes_the_reader_panic() {
     let config = Config { cases: 2_000, failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new(config);
-    runner.run(&".{0,200}", |text| check(&text, Vec::new())).unwrap();
-    runner.run(&edited(), |text| check(&text, Vec::new())).unwrap();
+    runner.run(&".{0,200}", |text| check(&text, &[])).unwrap();
+    runner.run(&edited(), |text| check(&text, &[])).unwrap();
     let argument = "[a-z0-9.\"=\\[\\]{}: ä]{0,40}";
-    runner.run(&(edited(), argument), |(text, argument)| check(&text, vec![argument])).unwrap();
-    runner.run(&argument, |argument| check(TEXTS[TEXTS.len() - 1], vec![format!("jobs.ß.{argument}")])).unwrap();
+    runner.run(&(edited(), argument), |(text, argument)| check(&text, &[argument])).unwrap();
+    runner.run(&argument, |argument| check(TEXTS[TEXTS.len() - 1], &[format!("jobs.ß.{argument}")])).unwrap();
 }

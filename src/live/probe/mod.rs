@@ -16,6 +16,7 @@
 //! | Slurm | `sinfo` and `squeue` |
 
 mod amd_sysfs;
+mod answers;
 mod apple;
 mod command;
 mod dstack;
@@ -42,6 +43,7 @@ mod snapshot;
 mod source;
 
 pub use amd_sysfs::AmdSysfs;
+pub use answers::{AnswersOf, read_answers};
 pub use apple::Apple;
 pub use command::{Command, Limits};
 pub use dstack::Dstack;

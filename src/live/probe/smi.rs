@@ -39,6 +39,9 @@ const MIB: u64 = 1 << 20;
 /// The limit on the index of a GPU. No machine has so many GPUs.
 const MOST_GPUS: u32 = 1024;
 
+/// The columns that every driver knows.
+pub const COLUMNS: usize = 7;
+
 impl Smi {
     pub fn new(kind: SmiKind) -> Smi {
         let program = match kind {
@@ -59,14 +62,16 @@ impl Smi {
         let limits = Limits::until(deadline);
         let ask = |args: &[&str]| Command::new(&self.program).args(args.iter().copied()).output(limits);
         match self.kind {
-            SmiKind::Gaudi => Ok((ask(&[GAUDI, FORMAT])?, 7)),
+            SmiKind::Gaudi => Ok((ask(&[GAUDI, FORMAT])?, COLUMNS)),
             SmiKind::Amd => Ok((ask(&["monitor", "-vu", "--csv"])?, 0)),
             SmiKind::Nvidia => match ask(&[&format!("{NVIDIA},compute_cap"), FORMAT]) {
                 // Drivers before 510 do not know the last column, and reject the whole request because of it.
-                Err(Missing::Exited { said, .. }) if said.contains("compute_cap") => Ok((ask(&[NVIDIA, FORMAT])?, 7)),
+                Err(Missing::Exited { said, .. }) if said.contains("compute_cap") => {
+                    Ok((ask(&[NVIDIA, FORMAT])?, COLUMNS))
+                }
                 // nvidia-smi exits with 9 if no driver is loaded (`man nvidia-smi`, return value).
                 Err(Missing::Exited { what, code: 9, said }) => Err(Missing::NoDriver { what, said }),
-                said => Ok((said?, 8)),
+                said => Ok((said?, COLUMNS + 1)),
             },
         }
     }
@@ -82,16 +87,21 @@ impl Probe for Smi {
         let at = clock.now();
         let mut node = NodeSnapshot::named("", at, &self.source());
         let what = self.source();
-        (node.driver, node.gpus) = match self.kind {
-            SmiKind::Nvidia => listed(&said, &what, Vendor::Nvidia, columns, at)?,
-            SmiKind::Gaudi => listed(&said, &what, Vendor::Intel, columns, at)?,
-            SmiKind::Amd => (None, monitored(&said, &what, at)?),
-        };
+        (node.driver, node.gpus) = read(self.kind, &said, &what, columns, at)?;
         Ok(Snapshot { nodes: vec![node], notes: Vec::new() })
     }
 }
 
 type Listed = (Option<String>, Vec<GpuSnapshot>);
+
+/// Reads the table of such a program, with this number of requested columns. amd-smi names its columns.
+pub fn read(kind: SmiKind, said: &str, what: &str, columns: usize, at: Stamp) -> Result<Listed, Missing> {
+    match kind {
+        SmiKind::Nvidia => listed(said, what, Vendor::Nvidia, columns, at),
+        SmiKind::Gaudi => listed(said, what, Vendor::Intel, columns, at),
+        SmiKind::Amd => Ok((None, monitored(said, what, at)?)),
+    }
+}
 
 /// The complete lines, with their numbers.
 fn lines<'t>(said: &'t str, what: &str) -> Result<Vec<(usize, &'t str)>, Missing> {
