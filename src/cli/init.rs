@@ -224,7 +224,7 @@ fn example_jobs(gpus: u32) -> String {
          - {{name: small, arrivals: {{poisson: 2/h}}, until: 1d, {part}, duration: 10m, estimate: 20m}}\n\
          # What goes wrong, for example:\n\
          # faults: [{{at: 2h, node: node-0, becomes: crashed}}]\n\
-         # What must hold. `dryrack test` fails if it does not; scenarios/README.md lists all forms.\n\
+         # What must hold. `dryrack test` fails if it does not; docs/src/expectations.md lists all forms.\n\
          expect:\n  - {{name: the_large_job_ends, job: train, is: completed}}\n  - p95(queue_wait) <= 2h\n"
     )
 }
@@ -242,7 +242,7 @@ fn trace_text(out: &Path, file: &Path) -> Result<String, Failure> {
     Ok(format!(
         "# The recorded jobs, submitted when they were.\n\
          trace: {{format: {}, file: {path}}}\n\
-         # What must hold. `dryrack test` fails if it does not; scenarios/README.md lists all forms.\n\
+         # What must hold. `dryrack test` fails if it does not; docs/src/expectations.md lists all forms.\n\
          expect:\n  - p95(queue_wait) <= 2h\n",
         stream.format.name()
     ))

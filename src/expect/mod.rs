@@ -4,7 +4,7 @@
 //! expectation can be only about facts that are in the log. The values of metrics come from the crate `metrics`, which
 //! computes them from the same records.
 //!
-//! `scenarios/README.md` shows every form with an example and its meaning. A test checks that file.
+//! `docs/src/expectations.md` shows every form with an example and its meaning. A test checks that file.
 
 #![warn(clippy::unwrap_used)]
 

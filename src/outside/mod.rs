@@ -6,7 +6,7 @@
 //!                       └── answers as inputs; faults in them by name
 //! ```
 //!
-//! This room owns the protocol (`PROTOCOL.md`, `protocol.schema.json`), its codec, and the life of the process. The
+//! This room owns the protocol (`protocol.schema.json`, `docs/src/protocol.md`), its codec, and the life of the process. The
 //! engine uses it through the trait [`Decider`](dryrack_event::Decider). The engine and this room never name each
 //! other. This room must never decide anything and never trust an answer. It reads a clock only to measure how long an
 //! answer took.

@@ -4,7 +4,7 @@
 //! makes the mistake that the environment variable `DRYRACK_PLANTED` names, and no other. In all other builds,
 //! [`planted!`] is `false` at compile time, so the wrong branch is not there.
 //!
-//! `.ci/planted` runs the tests with each fault. `tests/PLANTED.md` says which of them noticed it. Owns the table of
+//! `.ci/planted` runs the tests with each fault. `docs/src/planted.md` says which of them noticed it. Owns the table of
 //! faults. Must never change what a build without the feature does.
 
 #![warn(clippy::unwrap_used)]

@@ -1,4 +1,4 @@
-//! The examples of `src/EXTENDING.md` are changes of this tree: the lines that they keep and remove are in the files.
+//! The examples of `docs/src/extending.md` are changes of this tree: the lines that they keep and remove are in the files.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ trials! {
     Nothing: [every_example_of_a_change_applies, an_example_that_does_not_apply_is_found,]
 }
 
-const PAGE: &str = "src/EXTENDING.md";
+const PAGE: &str = "docs/src/extending.md";
 
 /// An example of a change: a file, and groups of adjacent lines that it has before the change.
 struct Change<'p> {

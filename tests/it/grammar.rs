@@ -22,7 +22,7 @@ trials! {
     ]
 }
 
-const REFERENCE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/README.md"));
+const REFERENCE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/src/expectations.md"));
 
 /// The YAML blocks of the reference.
 fn blocks() -> Vec<&'static str> {
@@ -69,15 +69,15 @@ fn every_example_of_the_reference_holds() {
 
 /// The pages about scenarios, by name.
 const PAGES: [(&str, &str); 9] = [
-    ("DSTACK.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/DSTACK.md"))),
-    ("HARDWARE.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/HARDWARE.md"))),
-    ("JOBS.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/JOBS.md"))),
-    ("LIVE.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/LIVE.md"))),
-    ("LOAD-AND-FAILURES.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/LOAD-AND-FAILURES.md"))),
-    ("MODELS.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/MODELS.md"))),
-    ("RUNS.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/RUNS.md"))),
-    ("SERVING.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/SERVING.md"))),
-    ("SLURM.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/SLURM.md"))),
+    ("dstack.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/src/dstack.md"))),
+    ("hardware.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/src/hardware.md"))),
+    ("jobs.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/src/jobs.md"))),
+    ("live.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/src/live.md"))),
+    ("load-and-failures.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/src/load-and-failures.md"))),
+    ("models.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/src/models.md"))),
+    ("runs.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/src/runs.md"))),
+    ("serving.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/src/serving.md"))),
+    ("slurm.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/src/slurm.md"))),
 ];
 
 fn every_example_of_the_other_pages_is_read() {

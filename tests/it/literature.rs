@@ -293,7 +293,8 @@ fn place_consolidated(free: &[usize], gpus: usize) -> Option<Vec<(usize, usize)>
 /// Each profile is in the table of profiles with the source of its values, and each file that the table names exists.
 fn says_where_values_come_from(_: &Path) -> Result<(), String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
-    let text = std::fs::read_to_string(folder.join("LITERATURE.md")).map_err(|fault| fault.to_string())?;
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/src/literature.md");
+    let text = std::fs::read_to_string(page).map_err(|fault| fault.to_string())?;
     let table = text.split("## ").find(|part| part.starts_with("Profiles\n")).ok_or("no table of profiles")?;
     let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split('|').map(str::trim).collect()).collect();
     let rows: Vec<&Vec<&str>> = rows.iter().filter(|row| row.len() == 5 && row[1].starts_with('`')).collect();

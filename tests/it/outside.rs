@@ -37,7 +37,7 @@ trials! {
 
 const FAULTY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/outside.py");
 const FIRST_FIT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/outside/first_fit.py");
-const PROTOCOL: &str = include_str!("../../src/outside/PROTOCOL.md");
+const PROTOCOL: &str = include_str!("../../docs/src/protocol.md");
 
 /// Twelve jobs for four usable GPUs. Beta lacks a label that the jobs ask for, and gamma is not ready.
 const SCENARIO: &str = "\
@@ -532,7 +532,7 @@ fn the_transcript_of_the_page_is_of_a_real_run() {
     stdout(dir.path(), &["run", "it.yaml", "--outside", &example, "--transcript", "transcript"], 0);
     let real = std::fs::read_to_string(dir.path().join("transcript")).expect("written");
     if std::env::var_os("DRYRACK_UPDATE").is_some() {
-        let page = root().join("src/outside/PROTOCOL.md");
+        let page = root().join("docs/src/protocol.md");
         let text_of = PROTOCOL.replace(&block("<!-- transcript -->"), &real);
         std::fs::write(page, text_of).expect("a working tree");
         return;

@@ -51,7 +51,7 @@ fn every_fault_has_one_place_and_a_named_judge() {
             *places.entry(name.to_string()).or_default() += 1;
         }
     });
-    let page = text_of("tests/PLANTED.md");
+    let page = text_of("docs/src/planted.md");
     let rows: Vec<Vec<&str>> = page
         .lines()
         .filter(|line| line.starts_with("| `"))

@@ -97,7 +97,7 @@ fn a_wrong_policy_or_recording_is_told_where() {
     assert!(code == 2 && fault.contains("dryrack trace get genai-2026"), "{fault}");
 }
 
-const PAGE: &str = include_str!("../../scenarios/USAGE-AND-POLICIES.md");
+const PAGE: &str = include_str!("../../docs/src/usage-and-policies.md");
 
 fn every_form_of_the_page_of_usage_and_policies_holds() {
     let dir = tempfile::tempdir().expect("a folder");

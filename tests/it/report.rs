@@ -183,14 +183,14 @@ fn what_was_before_the_warm_up_counts_nowhere() {
 }
 
 fn the_page_of_metrics_defines_each() {
-    const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/METRICS.md"));
+    const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/src/metrics.md"));
     let rows: String = (METRICS.iter())
         .map(|known| {
             let name = known.short_name();
             format!("| `{name}` | {} | {} | {} |\n", known.counts_in, known.meaning, known.source)
         })
         .collect();
-    assert!(PAGE.contains(&rows), "the table of scenarios/METRICS.md is to be:\n{rows}");
+    assert!(PAGE.contains(&rows), "the table of docs/src/metrics.md is to be:\n{rows}");
     for (_, name, meaning) in Series::ALL {
         assert!(PAGE.contains(&format!("| `{name}` | {meaning} |")), "{name}");
     }

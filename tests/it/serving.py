@@ -1,4 +1,4 @@
-"""An independent simulation of one service, written from scenarios/SERVING.md alone.
+"""An independent simulation of one service, written from docs/src/serving.md alone.
 
 It advances one step at a time and gives one token at a time to each sequence, in exact fractions, so it shares neither
 the sums nor the event queue of dryrack. Input: JSON on standard input. Output: the sorted times to first token, times

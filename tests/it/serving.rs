@@ -216,7 +216,7 @@ fn mean(all: &ServiceAccount, series: RequestSeries) -> f64 {
     nanos(all, Function::Mean, series) as f64 / 1e6
 }
 
-/// Two published benchmarks, cited in scenarios/SERVING.md. Parameters are fitted to some points, and the others are held
+/// Two published benchmarks, cited in docs/src/serving.md. Parameters are fitted to some points, and the others are held
 /// out: their errors are at most those that the page states.
 fn published_measurements_are_met_within_the_stated_error() {
     // Llama 3.2 90B Vision (text only) on four H100, one client: ISL, TTFT and TPOT in milliseconds. Fitted: 128 and 4096.
@@ -243,5 +243,5 @@ fn published_measurements_are_met_within_the_stated_error() {
 
 /// Fitted to the rows with 8 and 64 clients: TPOT 12.8 and 34.6 ms, TTFT 330.6 and 423.1 ms.
 const DEEPSEEK: &str = "prefill: 11000 tokens/s\n      step: {base: 10ms, per_sequence: 304us}";
-/// The errors that scenarios/SERVING.md states: of the first benchmark, and of TTFT, TPOT and latency of the second one.
+/// The errors that docs/src/serving.md states: of the first benchmark, and of TTFT, TPOT and latency of the second one.
 const LARGEST_ERRORS: [f64; 4] = [0.02, 0.41, 0.14, 0.15];

@@ -296,7 +296,7 @@ impl Agreement {
         self.errors[self.errors.len() / 2]
     }
 
-    /// A line of the table of scenarios/SLURM.md.
+    /// A line of the table of docs/src/slurm.md.
     fn line(&self, name: &str) -> String {
         let [said, really] = self.makespans;
         let ordered = 100.0 * self.ordered as f64 / self.pairs as f64;
@@ -327,7 +327,7 @@ fn recordings() -> Vec<PathBuf> {
 
 /// The required agreement. With backfilling, a difference of a few milliseconds decides which job passes, and from then
 /// on other jobs start. For some carried recordings this is not predicted, and for others it is unknown
-/// (scenarios/SLURM.md has the figures).
+/// (docs/src/slurm.md has the figures).
 fn holds(recording: &Recording, found: &Agreement, is_carried: bool) -> bool {
     let is_exact = found.on_the_same_nodes == recording.jobs.len();
     match (recording.backfill, recording.name.as_str()) {

@@ -43,7 +43,7 @@ pub(super) struct Lowered {
 }
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
-const PAGE: &str = "scenarios/KUBERNETES.md says what is read";
+const PAGE: &str = "docs/src/kubernetes.md says what is read";
 
 /// Reads `manifests:`. Adds the nodes to the world.
 pub(super) fn read(

@@ -2,7 +2,7 @@
 //! slurm.conf(5), scontrol(1) and sacctmgr(1).
 //!
 //! This module owns the options and the arithmetic over them. It must not know which jobs wait or run. The rules are
-//! those of Slurm 22.05, as far as scenarios/SLURM.md says that they were compared with it.
+//! those of Slurm 22.05, as far as docs/src/slurm.md says that they were compared with it.
 
 mod fairshare;
 mod multifactor;
