@@ -17,6 +17,7 @@ macro_rules! trials {
 mod action;
 mod attained;
 mod backfilling;
+mod book;
 mod browser;
 mod circles;
 mod cli;
@@ -131,6 +132,7 @@ fn main() {
         action::trials,
         attained::trials,
         backfilling::trials,
+        book::trials,
         browser::trials,
         cli::trials,
         clouds::trials,

@@ -1,0 +1,237 @@
+//! The pages of the book (`docs/src`) and README.md: each command in them is run and prints what the page shows, each link
+//! leads to a file and a heading, and each page is in the table of contents.
+//!
+//! A block of the language `console` is run, unless its info string also says `ignore`. A line that begins with `$ ` is a
+//! command, lines that begin with `> ` continue it, and what it prints follows. In that text, a line `...` stands for any lines, and `[..]` for any part of a line.
+//! All blocks of a page run one after the other in one folder. To write what was printed into the pages, run with
+//! `DRYRACK_BLESS=1`, and then read every changed line.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+trials! {
+    Nothing: [
+        each_command_prints_what_the_page_shows,
+        each_link_leads_somewhere,
+        each_page_is_in_the_table_of_contents,
+    ]
+}
+
+/// The most blocks that may be left out, because they need a network, a server, a GPU or minutes.
+const MOST_IGNORED: usize = 14;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The chapters, by path, and README.md.
+fn pages() -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(root().join("docs/src")).expect("the book");
+    let mut pages: Vec<PathBuf> = entries.map(|entry| entry.expect("a file").path()).collect();
+    pages.retain(|page| page.extension().is_some_and(|extension| extension == "md"));
+    pages.push(root().join("README.md"));
+    pages.sort();
+    pages
+}
+
+fn read(page: &Path) -> String {
+    std::fs::read_to_string(page).unwrap_or_else(|error| panic!("{}: {error}", page.display()))
+}
+
+/// A command, which may have several lines, and what it prints.
+struct Step {
+    command: String,
+    printed: Vec<String>,
+}
+
+fn steps(lines: &[&str]) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    for line in lines {
+        match (line.strip_prefix("$ "), steps.last_mut()) {
+            (Some(command), _) => steps.push(Step { command: command.to_string(), printed: Vec::new() }),
+            (None, Some(step)) if step.printed.is_empty() && line.starts_with("> ") => {
+                step.command.push_str(&format!("\n{}", &line[2..]));
+            }
+            (None, Some(step)) => step.printed.push(line.to_string()),
+            (None, None) => panic!("a block begins with `{line}` instead of a command"),
+        }
+    }
+    steps
+}
+
+/// Runs a command in the folder, and returns what it prints on both streams.
+fn run(folder: &Path, command: &str) -> Vec<String> {
+    let programs = Path::new(env!("CARGO_BIN_EXE_dryrack")).parent().expect("it is in a folder");
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default());
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("exec 2>&1\n{command}")]).current_dir(folder).env("PATH", path);
+    shell.env_remove("DRYRACK_DATA").env("NO_COLOR", "1").env("DRYRACK_CACHE", folder.join(".cache"));
+    let output = shell.output().expect("a shell");
+    let text = String::from_utf8(output.stdout).expect("text");
+    text.lines().map(|line| line.trim_end().to_string()).collect()
+}
+
+/// Whether these lines are those of the page.
+fn matches(page: &[String], printed: &[String]) -> bool {
+    match page.split_first() {
+        None => printed.is_empty(),
+        Some((line, rest)) if line == "..." => (0..=printed.len()).any(|skipped| matches(rest, &printed[skipped..])),
+        Some((line, rest)) => {
+            printed.split_first().is_some_and(|(first, after)| line_matches(line, first) && matches(rest, after))
+        }
+    }
+}
+
+fn line_matches(page: &str, printed: &str) -> bool {
+    let mut parts = page.split("[..]");
+    let Some(mut left) = parts.next().and_then(|first| printed.strip_prefix(first)) else { return false };
+    let parts: Vec<&str> = parts.collect();
+    let Some((last, between)) = parts.split_last() else { return left.is_empty() };
+    for part in between {
+        let Some(at) = left.find(part) else { return false };
+        left = &left[at + part.len()..];
+    }
+    left.ends_with(last)
+}
+
+/// What was printed, with `[..]` in place of measured times.
+fn without_times(line: &str) -> String {
+    let mut text = String::new();
+    let mut left = line;
+    while let Some((before, after)) = left.split_once('[') {
+        let time = after.split_once("s]").filter(|(time, _)| time.trim().parse::<f64>().is_ok());
+        match time {
+            Some((_, after)) => {
+                text.push_str(&format!("{before}[..]"));
+                left = after;
+            }
+            None => {
+                text.push_str(&format!("{before}["));
+                left = after;
+            }
+        }
+    }
+    text + left
+}
+
+fn each_command_prints_what_the_page_shows() {
+    let blesses = std::env::var_os("DRYRACK_BLESS").is_some();
+    let (mut faults, mut ignored, mut commands) = (String::new(), 0, 0);
+    for page in pages() {
+        let folder = tempfile::TempDir::new().expect("a folder of our own");
+        for part in ["scenarios", "traces", "reports", "tests", "examples"] {
+            std::os::unix::fs::symlink(root().join(part), folder.path().join(part)).expect("a link");
+        }
+        let text = read(&page);
+        let lines: Vec<&str> = text.lines().collect();
+        let (mut written, mut at) = (Vec::new(), 0);
+        while at < lines.len() {
+            let line = lines[at];
+            written.push(line.to_string());
+            at += 1;
+            let indent = line.len() - line.trim_start().len();
+            let Some(info) = line.trim_start().strip_prefix("```console") else { continue };
+            let end = (at..lines.len()).find(|end| lines[*end].trim() == "```").expect("a block ends");
+            if info.contains("ignore") {
+                ignored += 1;
+                continue;
+            }
+            let inside: Vec<&str> = lines[at..end].iter().map(|line| line.get(indent..).unwrap_or("")).collect();
+            for step in steps(&inside) {
+                commands += 1;
+                let printed = run(folder.path(), &step.command);
+                let said = if matches(&step.printed, &printed) {
+                    step.printed
+                } else {
+                    let found: Vec<String> = printed.iter().map(|line| without_times(line)).collect();
+                    if !blesses {
+                        let (page, found) = (page.display(), found.join("\n"));
+                        faults += &format!("{page}: `{}` prints:\n{found}\n\n", step.command);
+                    }
+                    found
+                };
+                let all = std::iter::once(format!("$ {}", step.command.replace('\n', "\n> "))).chain(said);
+                let all = all.flat_map(|text| text.split('\n').map(str::to_string).collect::<Vec<_>>());
+                written.extend(all.map(|line| if line.is_empty() { line } else { " ".repeat(indent) + &line }));
+            }
+            at = end;
+        }
+        if blesses {
+            std::fs::write(&page, written.join("\n") + "\n").expect("the page");
+        }
+    }
+    assert!(faults.is_empty(), "{faults}DRYRACK_BLESS=1 writes this into the pages");
+    assert!(ignored <= MOST_IGNORED, "{ignored} blocks are not run");
+    assert!(commands > 20, "only {commands} commands were found");
+}
+
+/// The anchors of a page's headings, as GitHub and mdBook make them.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let mut anchors = BTreeSet::new();
+    let mut is_code = false;
+    for line in text.lines() {
+        is_code ^= line.trim_start().starts_with("```");
+        let title = line.trim_start_matches('#');
+        if is_code || title.len() == line.len() || !title.starts_with(' ') {
+            continue;
+        }
+        let title = title.trim().to_lowercase();
+        let kept = title.chars().filter_map(|letter| match letter {
+            ' ' => Some('-'),
+            letter if letter.is_alphanumeric() || letter == '-' || letter == '_' => Some(letter),
+            _ => None,
+        });
+        let anchor: String = kept.collect();
+        let again = (1..).map(|number| format!("{anchor}-{number}"));
+        let free = std::iter::once(anchor.clone()).chain(again).find(|name| !anchors.contains(name));
+        anchors.insert(free.expect("there are enough numbers"));
+    }
+    anchors
+}
+
+/// The targets of the links of a page, outside of code.
+fn links(text: &str) -> Vec<String> {
+    let mut links = Vec::new();
+    let mut is_code = false;
+    for line in text.lines() {
+        is_code ^= line.trim_start().starts_with("```");
+        if is_code {
+            continue;
+        }
+        for part in line.split("](").skip(1) {
+            links.extend(part.split_once(')').map(|(target, _)| target.to_string()));
+        }
+    }
+    links
+}
+
+fn each_link_leads_somewhere() {
+    let mut broken = String::new();
+    for page in pages() {
+        let folder = page.parent().expect("it is in a folder");
+        for link in links(&read(&page)) {
+            if link.contains("://") || link.starts_with("mailto:") {
+                continue;
+            }
+            let (path, anchor) = link.split_once('#').map_or((link.as_str(), None), |(path, at)| (path, Some(at)));
+            let target = if path.is_empty() { page.clone() } else { folder.join(path) };
+            let leads = target.exists() && anchor.is_none_or(|anchor| anchors(&read(&target)).contains(anchor));
+            if !leads {
+                broken += &format!("{}: {link}\n", page.display());
+            }
+        }
+    }
+    assert!(broken.is_empty(), "these links lead nowhere:\n{broken}");
+}
+
+fn each_page_is_in_the_table_of_contents() {
+    let summary = read(&root().join("docs/src/SUMMARY.md"));
+    let listed = links(&summary);
+    for page in pages() {
+        let name = page.file_name().and_then(|name| name.to_str()).expect("a name");
+        let is_listed = listed.iter().filter(|link| *link == name).count();
+        let expected = usize::from(!["SUMMARY.md", "README.md"].contains(&name));
+        assert_eq!(is_listed, expected, "{name} in docs/src/SUMMARY.md");
+    }
+}
