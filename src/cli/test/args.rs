@@ -50,7 +50,7 @@ pub struct TestArgs {
         "profile", "outside", "each_profile", "options", "junit", "json", "baseline", "slowest", "marks", "record",
     ])]
     pub unfailing: bool,
-    /// In a build with planted faults (tests/PLANTED.md), a fault with which `--unfailing` also runs each scenario; may
+    /// In a build with planted faults (docs/src/planted.md), a fault with which `--unfailing` also runs each scenario; may
     /// be repeated; `all` means every fault
     #[arg(long, value_name = "NAME", requires = "unfailing", hide = true)]
     pub fault: Vec<String>,
