@@ -1,5 +1,5 @@
 //! The pages of the book (`docs/src`) and README.md: each command in them is run and prints what the page shows, each link
-//! leads to a file and a heading, and each page is in the table of contents.
+//! leads to a file and a heading, each page is in the table of contents, and the page of reasons lists all of them.
 //!
 //! A block of the language `console` is run, unless its info string also says `ignore`. A line that begins with `$ ` is a
 //! command, lines that begin with `> ` continue it, and what it prints follows. In that text, a line `...` stands for any lines, and `[..]` for any part of a line.
@@ -10,10 +10,13 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use dryrack_event::Reason;
+
 trials! {
     Nothing: [
         each_command_prints_what_the_page_shows,
         each_link_leads_somewhere,
+        the_page_of_reasons_has_all_of_them,
         each_page_is_in_the_table_of_contents,
     ]
 }
@@ -234,4 +237,28 @@ fn each_page_is_in_the_table_of_contents() {
         let expected = usize::from(!["SUMMARY.md", "README.md"].contains(&name));
         assert_eq!(is_listed, expected, "{name} in docs/src/SUMMARY.md");
     }
+}
+
+/// The page of reasons. Reasons of one node are counted, as in "3 nodes: …".
+fn reasons() -> String {
+    let mut page = String::from(
+        "# Reasons\n\nA refusal, a wait, a transition and an end have a reason. Expectations name it (`because: \
+         node_not_ready`), and `explain`, logs and reports show it with a count of nodes. A profile or a program can add \
+         reasons of its own. A reason that is *for ever* depends only on the job and on fixed properties of a node.\n\n\
+         | reason | meaning | explains a wait | for ever |\n| --- | --- | --- | --- |\n",
+    );
+    let yes = |holds: bool| if holds { "yes" } else { "" };
+    for reason in Reason::ALL {
+        let (waits, stays) = (yes(reason.is_of_waiting()), yes(reason.is_for_ever()));
+        page += &format!("| `{}` | {} | {waits} | {stays} |\n", reason.name(), reason.text());
+    }
+    page
+}
+
+fn the_page_of_reasons_has_all_of_them() {
+    let page = root().join("docs/src/reasons.md");
+    if std::env::var_os("DRYRACK_BLESS").is_some() {
+        std::fs::write(&page, reasons()).expect("the page");
+    }
+    assert_eq!(read(&page), reasons(), "DRYRACK_BLESS=1 writes the page again");
 }
