@@ -30,6 +30,7 @@ fn inputs(name: &str) -> Vec<PathBuf> {
     files
 }
 
+#[expect(clippy::disallowed_methods, reason = "a reader must not take long, and no run depends on it")]
 fn each_input_that_the_fuzzer_kept_is_read() {
     for target in &TARGETS {
         let files = inputs(target.name);
