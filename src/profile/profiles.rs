@@ -1,7 +1,7 @@
 //! Reads profiles by name or path, merges them with their bases, and checks them.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Deserialize;
 
@@ -333,7 +333,7 @@ fn fold(name: &str, span: Span, folder: &Path, above: &mut Vec<PathBuf>, report:
     }
     above.push(identity);
     let (source, text, folder) = source_of(name, span, folder, report)?;
-    let mut tree = parse(&text, source, report)?;
+    let mut tree = parsed(name, &text, source, report)?;
     let Node::Map(entries) = &mut tree.node else {
         let message = format!("expected a map for a profile, found {}", tree.kind());
         report.error_with_help(tree.span, message, "write `base: first-fit`, a name, a title, and the differences");
@@ -433,6 +433,21 @@ fn source_of(name: &str, span: Span, folder: &Path, report: &mut Report) -> Opti
     let text: Arc<str> = Arc::from(*text);
     let source = report.add_source(format!("profile {name}"), Arc::clone(&text));
     Some((source, text, folder.to_path_buf()))
+}
+
+/// The tree of a profile's text. Profiles that come with dryrack are parsed once for each number that they have among the
+/// sources of a report, because the spans of a tree hold that number.
+fn parsed(name: &str, text: &str, source: SourceId, report: &mut Report) -> Option<Tree> {
+    static PARSED: Mutex<Vec<(&str, SourceId, Tree)>> = Mutex::new(Vec::new());
+    let Some((name, _)) = BUILTIN.iter().find(|(known, _)| *known == name) else { return parse(text, source, report) };
+    let is_it = |entry: &&(&str, SourceId, Tree)| entry.0 == *name && entry.1 == source;
+    let known = PARSED.lock().unwrap_or_else(PoisonError::into_inner).iter().find(is_it).map(|entry| entry.2.clone());
+    if known.is_some() {
+        return known;
+    }
+    let tree = parse(text, source, report)?;
+    PARSED.lock().unwrap_or_else(PoisonError::into_inner).push((name, source, tree.clone()));
+    Some(tree)
 }
 
 /// Reads a profile. A faulty value is reported and replaced with the base's value, so that later faults are found too.
