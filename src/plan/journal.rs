@@ -1,9 +1,9 @@
 //! The journal of finished runs, written line by line. If the process is killed, only the runs in progress are lost.
 //!
 //! The first line identifies the plan. Every other line is one run, with a checksum as its last field: a damaged digit
-//! would otherwise change the answer of the plan. If the process was killed while it wrote a line,
-//! the last line is incomplete and is cut off. Lines are in the order in which runs end, so the journal of a finished
-//! plan is rewritten in the order of the alternatives.
+//! would otherwise change the answer of the plan. If the process was killed while it wrote a line, the last line is
+//! incomplete and is cut off. Lines are in the order in which runs end, so the journal of a finished plan is rewritten in
+//! the order of the alternatives.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -41,6 +41,11 @@ pub enum JournalError {
     NoRun { path: PathBuf, line: usize, what: String },
     #[error("{}:{line}: not a run of this plan: {what}", path.display())]
     NotOfPlan { path: PathBuf, line: usize, what: String },
+    #[error(
+        "{}:{line}: has no checksum: it is damaged, or an earlier version wrote it; without --resume, the plan begins anew",
+        path.display()
+    )]
+    NoChecksum { path: PathBuf, line: usize },
     #[error("{}:{line}: was changed after it was written: its checksum differs", path.display())]
     Altered { path: PathBuf, line: usize },
     #[error("{} is being written by another process", path.display())]
@@ -149,6 +154,9 @@ fn read(path: &Path, bytes: &[u8], (header, plan): (&PlanHeader, &PlanFile)) -> 
         let run: PlanRun = serde_json::from_slice(&line).map_err(|error| no_run(path, number + 1, &error))?;
         if let Some(what) = misfit(&run, plan) {
             return Err(JournalError::NotOfPlan { path: path.to_path_buf(), line: number + 1, what });
+        }
+        if stated.is_empty() {
+            return Err(JournalError::NoChecksum { path: path.to_path_buf(), line: number + 1 });
         }
         if stated != sum(&line).as_bytes() {
             return Err(JournalError::Altered { path: path.to_path_buf(), line: number + 1 });
