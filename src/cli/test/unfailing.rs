@@ -67,7 +67,9 @@ pub fn unfailing(plans: &[Plan], overrides: &Overrides, args: &TestArgs, format:
     let never: Vec<_> = judged.iter().filter(|(place, _)| !failed.contains(*place)).collect();
     match format {
         TestFormat::Json => {
-            let entry = |((file, line, column), (name, expected)): &(&Place, &(String, String))| json!({"file": file, "line": line, "column": column, "name": name, "expected": expected});
+            let entry = |((file, line, column), (name, expected)): &(&Place, &(String, String))| {
+                json!({"file": file, "line": line, "column": column, "name": name, "expected": expected})
+            };
             print_json(&json!({
                 "expectations": judged.len(), "profiles": profile_names().count(), "faults": faults.len(),
                 "unfailing": never.iter().map(entry).collect::<Vec<_>>(),

@@ -2,9 +2,10 @@
 //! priority ([`priority`]), what its user and account have used ([`fair`]), its advance reservation, and the limits of
 //! its QOS ([`limits`]).
 //!
-//! The main scheduler ([`pass`]) visits all waiting jobs in order of the partition's tier and the job's priority. A job
-//! that its partition, QOS or reservation does not allow is passed over. A job that does not fit ends the pass for its partition, and the
-//! nodes of that partition are kept from the jobs behind it. Backfilling asks [`Queue::denied`] too.
+//! The main scheduler ([`pass`]) visits all waiting jobs: those with an advance reservation first, then in order of the
+//! partition's tier and the job's priority. A job that its partition, QOS or reservation does not allow is passed over. A
+//! job that does not fit ends the pass for its partition, and the nodes of that partition are kept from the jobs behind
+//! it; a job of a reservation ends the pass for its reservation only. Backfilling asks [`Queue::denied`] too.
 
 mod charging;
 mod cluster;
