@@ -11,8 +11,11 @@ use dryrack_ids::GpuId;
 use dryrack_metrics::RunAccount;
 use dryrack_units::{SimDuration, SimTime};
 
-/// The largest number of bars on a page. A browser draws this many without delay, and more bars could not be read.
+/// The largest number of bars that a page shows at once. A browser draws this many without delay, and more bars could not be read.
 const BARS: usize = 2000;
+/// The largest number of bars in all groups of lanes together: a page of some megabytes.
+const ALL_BARS: usize = 20_000;
+/// The largest number of lanes in a group.
 const LANES: usize = 64;
 /// The horizontal unit is a millionth of the run; the vertical unit is a pixel.
 const WHOLE: u64 = 1_000_000;
@@ -22,14 +25,33 @@ const NARROW: u64 = 240;
 const LETTER: u64 = 8;
 const TICKS: u64 = 4;
 
-/// The figure; empty for a run of zero length.
+/// The figures; empty for a run of zero length. The first group of lanes is shown. The others are folded, each under the
+/// names of its first and last lane, so that every node can be reached.
 pub fn gantt(accounts: &RunAccount, spans: &Spans) -> String {
-    let end = accounts.now;
-    let all = spans.lanes(end);
-    if end == SimTime::ZERO || spans.spans.is_empty() {
+    let all = spans.lanes(accounts.now);
+    if accounts.now == SimTime::ZERO || spans.spans.is_empty() {
         return String::new();
     }
-    let lanes = shown(&all);
+    let groups = groups(&all);
+    let note = hidden_note(&all, &groups, accounts);
+    let fold = |(number, lanes): (usize, &&[Lane])| {
+        let figure = figure(lanes, (accounts, spans), &note);
+        let (Some(first), Some(last)) = (lanes.first(), lanes.last()) else { return String::new() };
+        match number {
+            0 => figure,
+            _ => format!(
+                "<details>\n<summary>{} to {}</summary>\n{figure}</details>\n",
+                escape(&lane_name(first, accounts)),
+                escape(&lane_name(last, accounts))
+            ),
+        }
+    };
+    groups.iter().enumerate().map(fold).collect::<String>() + &format!("<p class=\"note\">{note}</p>\n")
+}
+
+/// The timeline of some lanes.
+fn figure(lanes: &[Lane], (accounts, spans): (&RunAccount, &Spans), note: &str) -> String {
+    let end = accounts.now;
     let height = lanes.len() * PITCH;
     let (mut bars, mut labels, mut names) = (String::new(), String::new(), String::new());
     for (index, lane) in lanes.iter().enumerate() {
@@ -81,7 +103,6 @@ pub fn gantt(accounts: &RunAccount, spans: &Spans) -> String {
         })
         .collect();
     let seconds = end.since(SimTime::ZERO).as_secs_f64();
-    let note = hidden_note(&all, &lanes, accounts);
     format!(
         "<figure class=\"broad timeline\" data-seconds=\"{seconds}\">\n<figcaption>Jobs over time</figcaption>\n<div \
          class=\"controls\" hidden><button type=\"button\" data-act=\"in\" aria-label=\"Zoom in\">+</button><button \
@@ -94,31 +115,44 @@ pub fn gantt(accounts: &RunAccount, spans: &Spans) -> String {
          xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" aria-label=\"Jobs over time. \
          {note}\">\n<desc>{note}</desc>\n{bars}</svg><svg class=\"labels\" height=\"{height}\" \
          xmlns=\"http://www.w3.org/2000/svg\" aria-hidden=\"true\">{labels}</svg><div class=\"axis\" \
-         aria-hidden=\"true\">{ticks}</div></div></div>\n<p class=\"story\" aria-live=\"polite\"></p>\n<p \
-         class=\"note\">{note}</p>\n</figure>\n"
+         aria-hidden=\"true\">{ticks}</div></div></div>\n<p class=\"story\" aria-live=\"polite\"></p>\n</figure>\n"
     )
 }
 
-/// The lanes to show: as many from the beginning as can be drawn and read, but at least one.
-fn shown(all: &[Lane]) -> Vec<&Lane> {
-    let mut bars = 0;
-    let is_shown = |(index, lane): &(usize, &Lane)| {
-        bars += lane.bars.len();
-        *index == 0 || (*index < LANES && bars <= BARS)
-    };
-    all.iter().enumerate().take_while(is_shown).map(|(_, lane)| lane).collect()
+/// The lanes in groups that can be drawn and read. A group has at least one lane. The groups together have at most
+/// [`ALL_BARS`] bars, except that the first is always there.
+fn groups(all: &[Lane]) -> Vec<&[Lane]> {
+    let (mut groups, mut rest, mut drawn) = (Vec::new(), all, 0);
+    while !rest.is_empty() {
+        let mut bars = 0;
+        let fits = |(index, lane): &(usize, &Lane)| {
+            bars += lane.bars.len();
+            *index == 0 || (*index < LANES && bars <= BARS)
+        };
+        let (group, others) = rest.split_at(rest.iter().enumerate().take_while(fits).count());
+        drawn += group.iter().map(|lane| lane.bars.len()).sum::<usize>();
+        if drawn > ALL_BARS && !groups.is_empty() {
+            break;
+        }
+        groups.push(group);
+        rest = others;
+    }
+    groups
 }
 
-fn hidden_note(all: &[Lane], lanes: &[&Lane], accounts: &RunAccount) -> String {
+fn hidden_note(all: &[Lane], groups: &[&[Lane]], accounts: &RunAccount) -> String {
     let what = if accounts.nodes.iter().any(|node| node.gpu_count() > 0) { "GPUs" } else { "nodes" };
-    let bars: usize = lanes.iter().map(|lane| lane.bars.len()).sum();
-    let part = match lanes.len() == all.len() {
+    let lanes: usize = groups.iter().map(|lanes| lanes.len()).sum();
+    let bars: usize = groups.iter().flat_map(|lanes| lanes.iter()).map(|lane| lane.bars.len()).sum();
+    let part = match lanes == all.len() {
         true => format!("All {} {what}", all.len()),
-        false => format!("The first {} of {} {what}", lanes.len(), all.len()),
+        false => format!("The first {lanes} of {} {what}", all.len()),
     };
+    let folded = if groups.len() > 1 { " Click a range of names to unfold it." } else { "" };
     format!(
-        "{part}, with {bars} bars. Each bar is an attempt of a job; a dashed outline means that it did not run to \
-         its end. Click a bar, or read its title, to see why it was there; spans.csv lists all attempts."
+        "{part}, with {bars} bars.{folded} Each bar is an attempt of a job; a dashed outline means that it did not run \
+         to its end. Colours only tell jobs apart. Click a bar, or read its title, to see why it was there; spans.csv \
+         lists all attempts."
     )
 }
 

@@ -105,5 +105,8 @@ for (const timeline of document.querySelectorAll('.timeline')) {
     story.textContent = event.target.querySelector('title').textContent;
   });
   window.addEventListener('resize', show);
+  // A folded strip has no width until it is unfolded.
+  const fold = timeline.closest('details');
+  if (fold !== null) fold.addEventListener('toggle', show);
   show();
 }
