@@ -18,7 +18,7 @@ use super::serving_plot;
 use crate::plot::wait_place;
 use dryrack_engine::{Rehearsal, Standing};
 use dryrack_expect::Verdict;
-use dryrack_metrics::{Metrics, RunAccount, Unit, Value, definition_of, quantile};
+use dryrack_metrics::{Function, Metrics, RunAccount, Series, Unit, Value, definition_of, quantile};
 use dryrack_units::{SimDuration, SimTime, counted};
 
 /// The contents of a report.
@@ -100,6 +100,12 @@ impl RunReport<'_> {
         if let Some(Value::Time(wait)) = self.metrics.get("queue_wait_p95_seconds") {
             text.push_str(&format!(", 95% of the placed replicas waited {} or less", about(wait)));
         }
+        if let Some(wait) = self.late_start() {
+            text.push_str(&format!(
+                " to be placed, 95% of those that started were up {} or less after submission",
+                about(wait)
+            ));
+        }
         let (what, name) = if self.has_gpus() { ("GPU", "gpu_allocated") } else { ("CPU", "cpu_allocated") };
         if let Some(Value::Ratio(part)) = self.metrics.get(name) {
             text.push_str(&format!(", {:.1}% of the ready {what} time was allocated", part * 100.0));
@@ -139,6 +145,20 @@ impl RunReport<'_> {
         self.accounts.nodes.iter().any(|node| node.gpu_count() > 0)
     }
 
+    /// The 95th percentile of the time from the submission to the start, if instances are created and replicas start
+    /// at least a second later than they are placed.
+    fn late_start(&self) -> Option<SimDuration> {
+        let Some(Value::Ratio(_)) = self.metrics.get("instance_hours") else { return None };
+        let Some(Value::Time(placed)) = self.metrics.get("queue_wait_p95_seconds") else { return None };
+        let (values, _) = Series::StartWait.values(self.accounts, |row| row.submitted >= self.accounts.warm_up);
+        match Function::Quantile(950).of(&values) {
+            Value::Time(started) => {
+                (started.as_nanos() >= placed.as_nanos().saturating_add(1_000_000_000)).then_some(started)
+            }
+            _ => None,
+        }
+    }
+
     fn tiles(&self) -> String {
         const SHOWN: [(&str, &str); 15] = [
             ("ttft_p99_seconds", "99th percentile of the time to first token"),
@@ -165,7 +185,10 @@ impl RunReport<'_> {
             };
             Some(format!("<div><b>{}{currency}</b><span>{said}</span></div>", for_people(value, name)))
         };
-        format!("<div class=\"tiles\">{}</div>\n", SHOWN.iter().filter_map(tile).collect::<String>())
+        let start = self.late_start().map_or(String::new(), |wait| {
+            format!("<div><b>{}</b><span>95th percentile of the time until the start</span></div>", about(wait))
+        });
+        format!("<div class=\"tiles\">{}{start}</div>\n", SHOWN.iter().filter_map(tile).collect::<String>())
     }
 
     fn expectations(&self) -> String {
