@@ -88,6 +88,31 @@ const TURNED_AWAY: [&str; 3] = [
      were placed did not wait)",
 ];
 
+/// A constraint that bounds a time from above, such as `p99(ttft) <= 2s`.
+struct Limit {
+    constraint: String,
+    /// What is bounded, such as `p99(ttft)`.
+    name: String,
+    metric: String,
+    /// The bound in seconds.
+    bound: f64,
+}
+
+impl Limit {
+    /// `None` if the constraint is another one. Both ways of writing are read: `p99(ttft)` and `ttft_p99`.
+    fn read(constraint: &str) -> Option<Limit> {
+        let (left, right) = constraint.split_once('<')?;
+        let bound: SimDuration = right.strip_prefix('=').unwrap_or(right).trim().parse().ok()?;
+        let name = left.trim();
+        let (function, series) = match name.split_once('(') {
+            Some((function, rest)) => (function, rest.strip_suffix(')')?),
+            None => name.rsplit_once('_').map(|(series, function)| (function, series))?,
+        };
+        let metric = format!("{series}_{function}_seconds");
+        Some(Limit { constraint: constraint.to_string(), name: name.to_string(), metric, bound: bound.as_secs_f64() })
+    }
+}
+
 impl PlanReport {
     pub fn html(&self) -> String {
         let plots: String = [self.frontier_plot(), self.waits_plot()].iter().flatten().map(Chart::figure).collect();
@@ -97,10 +122,10 @@ impl PlanReport {
             self.breaking(),
             self.growing(),
             section(
-                if self.nobody_waits() {
-                    "Cost against replicas that were turned away"
-                } else {
-                    "Cost against waiting time"
+                &match (self.nobody_waits(), self.other_metric()) {
+                    (true, _) => "Cost against replicas that were turned away".to_string(),
+                    (false, Some(name)) => format!("Cost against {name}"),
+                    (false, None) => "Cost against waiting time".to_string(),
                 },
                 &format!("<div class=\"plots\">\n{plots}</div>\n"),
             ),
@@ -148,27 +173,23 @@ impl PlanReport {
         section("When it stops being enough", &(sentences + &table("Alternatives by cost", &header, &growth.rows)))
     }
 
-    /// The metric of waiting that the page compares: the longest wait if a constraint limits it and none limits the 95th
-    /// percentile, otherwise the 95th percentile.
-    fn wait_metric(&self) -> &'static str {
-        let names = |words: &[&str]| self.constraints.iter().any(|one| words.iter().any(|word| one.contains(word)));
-        match names(&["max(queue_wait", "queue_wait_max"]) && !names(&["p95(queue_wait", "queue_wait_p95"]) {
-            true => LONGEST,
-            false => WAIT,
-        }
+    /// The constraint whose limit the page draws: that on the 95th percentile of the wait, otherwise that on the longest
+    /// wait, otherwise the first that bounds a time of which the rows have the figure.
+    fn limit(&self) -> Option<Limit> {
+        let limits = || self.constraints.iter().filter_map(|one| Limit::read(one));
+        let known = |limit: &Limit| self.rows.iter().any(|row| row.figure(&limit.metric).is_some());
+        let of = |metric: &str| limits().find(|limit| limit.metric == metric);
+        of(WAIT).or_else(|| of(LONGEST)).or_else(|| limits().find(known))
     }
 
-    /// The bound in seconds of a constraint on the waiting time that the page compares.
-    fn bound(&self) -> Option<f64> {
-        let names: [&str; 2] = match self.wait_metric() == LONGEST {
-            true => ["max(queue_wait) <", "queue_wait_max <"],
-            false => ["p95(queue_wait) <", "queue_wait_p95 <"],
-        };
-        self.constraints.iter().find_map(|one| {
-            let rest = names.iter().find_map(|name| one.strip_prefix(name))?;
-            let bound: SimDuration = rest.trim_start_matches('=').trim().parse().ok()?;
-            Some(bound.as_secs_f64())
-        })
+    /// The metric that the page compares with the cost.
+    fn wait_metric(&self) -> String {
+        self.limit().map_or(WAIT.to_string(), |limit| limit.metric)
+    }
+
+    /// The name of this metric, if it is neither the 95th percentile of the wait nor the longest wait.
+    fn other_metric(&self) -> Option<String> {
+        self.limit().filter(|limit| ![WAIT, LONGEST].contains(&limit.metric.as_str())).map(|limit| limit.name)
     }
 
     fn made(&self) -> String {
@@ -193,7 +214,7 @@ impl PlanReport {
     }
 
     fn wait(&self, row: usize) -> Option<Figure> {
-        self.rows[row].metrics.get(self.wait_metric()).copied()
+        self.rows[row].figure(&self.wait_metric())
     }
 
     /// Whether no replica waits but some are never placed. Alternatives then differ in the number of refused replicas.
@@ -219,15 +240,18 @@ impl PlanReport {
         let known: Vec<usize> = (0..self.rows.len()).filter(|row| self.burden(*row).is_some()).collect();
         let high = |row: &usize| self.burden(*row).map_or(0.0, |(mean, ends)| ends.map_or(mean, |(_, high)| high));
         let longest = known.iter().map(high).max_by(f64::total_cmp)?;
-        let bound = self.bound().filter(|_| !self.nobody_waits());
+        let asked = self.limit().filter(|_| !self.nobody_waits());
+        let bound = asked.as_ref().map(|limit| limit.bound);
+        let other = self.other_metric().filter(|_| !self.nobody_waits());
         let longest = longest.max(bound.unwrap_or(0.0));
         let dearest = self.rows.iter().map(|row| row.cost).max_by(f64::total_cmp)?;
         let (x, top) = of_numbers(self.objective, dearest);
         let nobody_waits = self.nobody_waits();
-        let (y, end) = match nobody_waits {
-            true => of_numbers("% never placed", longest),
-            false if self.wait_metric() == LONGEST => of_waits("longest wait", longest),
-            false => of_waits("waiting time of 95%", longest),
+        let (y, end) = match (nobody_waits, &other) {
+            (true, _) => of_numbers("% never placed", longest),
+            (false, Some(name)) => of_waits(name, longest),
+            (false, None) if self.wait_metric() == LONGEST => of_waits("longest wait", longest),
+            (false, None) => of_waits("waiting time of 95%", longest),
         };
         let height = |burden: f64| if nobody_waits { burden.max(0.0) } else { wait_place(burden.max(0.0)) };
         let at = |row: usize, burden: f64| (self.rows[row].cost / top, height(burden) / end);
@@ -246,28 +270,33 @@ impl PlanReport {
         let limit = bound.map_or(Vec::new(), |bound| vec![(0.0, height(bound) / end), (1.0, height(bound) / end)]);
         let line = |name: &str, points, kind, look| Line { name: name.to_string(), points, kind, look };
         let best_of = if nobody_waits { TURNED_AWAY } else { WAITING };
+        let limit_name = asked.map_or(String::new(), |limit| format!("the limit: {}", limit.constraint));
+        let frontier_name = match &other {
+            Some(name) => format!("the frontier: no alternative both costs less and has a smaller {name}"),
+            None => best_of[0].to_string(),
+        };
         let lines = vec![
             line("95% interval", whiskers, Kind::Whiskers, 4),
-            line(best_of[0], frontier, Kind::Steps, 2),
+            line(&frontier_name, frontier, Kind::Steps, 2),
             line("meets all constraints", group(Some(true)), Kind::Dots, 0),
             line("does not", group(Some(false)), Kind::Crosses, 1),
             line("unknown", group(None), Kind::Dots, 5),
             line("the answer", answer, Kind::Dots, 3),
-            line("the limit of the constraint", limit, Kind::Line, 5),
+            line(&limit_name, limit, Kind::Line, 5),
         ];
         let best = match self.best {
             Some(best) => format!("The answer: {}, {}.", self.rows[best].name, amount(self.rows[best].cost)),
             None => "No alternative meets all constraints.".to_string(),
         };
         Some(Chart {
-            title: best_of[1].into(),
+            title: other.as_ref().map_or(best_of[1].to_string(), |name| format!("Cost and {name}")),
             description: format!(
                 "The {} that were run: the cost and {}, as means over the seeds. {best}",
                 counted(self.rows.len(), "alternative"),
-                if self.wait_metric() == LONGEST && !nobody_waits {
-                    "the longest wait of its placed replicas"
-                } else {
-                    best_of[2]
+                match &other {
+                    Some(name) => name,
+                    None if self.wait_metric() == LONGEST && !nobody_waits => "the longest wait of its placed replicas",
+                    None => best_of[2],
                 }
             ),
             x,
@@ -408,6 +437,16 @@ impl PlanReport {
 }
 
 impl PlanRow {
+    /// A metric. A percentile of the wait that is none comes from the waits, without an interval.
+    fn figure(&self, metric: &str) -> Option<Figure> {
+        let of_waits = || {
+            let percent: u8 = metric.strip_prefix("queue_wait_p")?.strip_suffix("_seconds")?.parse().ok()?;
+            let at = WAIT_PERCENTS.iter().position(|known| *known == percent)?;
+            Some((self.waits.get(at).copied()??, None))
+        };
+        self.metrics.get(metric).copied().or_else(of_waits)
+    }
+
     /// Formats a mean such as `12m ± 30s`. In a narrow column the text can wrap only before the sign.
     fn with(&self, metric: &str, write: impl Fn(f64) -> String) -> String {
         match self.metrics.get(metric) {
@@ -478,6 +517,21 @@ mod tests {
         let html = found.html();
         assert!(html.contains("Cost against replicas that were turned away") && !html.contains("Waiting time"));
         assert!(html.contains(">placed</th>") && !html.contains("cost of the run"), "no column without a figure");
+    }
+
+    #[test]
+    fn the_limit_of_any_percentile_is_drawn_in_its_own_figure() {
+        let mut found = report(&[(1.0, 90.0, false), (2.0, 10.0, true)], Some(1));
+        found.constraints = vec!["placed >= 99%".into(), "p99(ttft) <= 2s".into()];
+        assert!(found.limit().is_none(), "no row has the figure");
+        for (row, ttft) in found.rows.iter_mut().zip([5.0, 1.5]) {
+            row.metrics.insert("ttft_p99_seconds", (ttft, None));
+        }
+        assert_eq!(found.limit().map(|limit| (limit.metric, limit.bound)), Some(("ttft_p99_seconds".into(), 2.0)));
+        let html = found.html();
+        assert!(html.contains("the limit: p99(ttft) &lt;= 2s") && html.contains("Cost against p99(ttft)"));
+        found.constraints.push("p95(queue_wait) <= 1m".into());
+        assert_eq!(found.wait_metric(), WAIT, "a limit on the wait comes first");
     }
 
     #[test]
