@@ -12,7 +12,7 @@ use super::decider::{OutsideChoice, failure_text, start};
 use super::exit::{Exit, ExitResult, Failure};
 use super::fault::{fault_text, runaway_text};
 use super::guard::{WorkFailure, guarded_run};
-use super::output::{Format, print, print_json};
+use super::output::{Format, print, print_json, warn};
 use super::progress::with_bar;
 use super::run::Overrides;
 use super::select::{refuse_others, scenario_files};
@@ -105,7 +105,7 @@ impl Compared {
 
 pub fn compare(args: &CompareArgs, format: Format) -> ExitResult {
     let [_, _, ..] = args.with.as_slice() else {
-        let why = "error: --with: expected at least two, as in `--with fifo --with backfill`\n";
+        let why = "error: --with: expected at least two, as in `--with fifo --with easy`\n";
         return Err(Failure::Input(why.to_string()));
     };
     if let Some(seeds) = &args.seeds {
@@ -116,6 +116,7 @@ pub fn compare(args: &CompareArgs, format: Format) -> ExitResult {
     refuse_others(&files)?;
     let runs: Vec<(&Path, Cell)> = files.iter().flat_map(|file| args.cells(&sides[0], file)).collect();
     if runs.is_empty() {
+        warn("no scenario files found; in folders, *.yaml files are used\n");
         return Ok(Exit::NothingSelected);
     }
     let work = |bar: &indicatif::ProgressBar| {

@@ -33,8 +33,7 @@ pub fn completions(args: &CompletionsArgs, command: &mut Command) -> ExitResult 
 }
 
 pub fn man(args: &ManArgs, mut command: Command) -> ExitResult {
-    std::fs::create_dir_all(&args.dir)
-        .map_err(|error| Failure::file(&args.dir, format!("cannot be created: {error}")))?;
+    std::fs::create_dir_all(&args.dir).map_err(|error| Failure::uncreated(&args.dir, &error))?;
     command.build();
     let count = write_pages(args, command, "dryrack")?;
     print(&format!("{count} pages in {}; read one with `man dryrack-run`\n", args.dir.display()))?;

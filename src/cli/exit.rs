@@ -79,6 +79,14 @@ impl Failure {
         }
     }
 
+    /// The error for a folder that cannot be created.
+    pub fn uncreated(path: &std::path::Path, error: &io::Error) -> Failure {
+        match path.is_file() {
+            true => Failure::file(path, "is a file; expected a folder, which is created if it does not exist"),
+            false => Failure::file(path, format!("cannot be created: {error}")),
+        }
+    }
+
     /// An error about a file.
     pub fn file(path: &std::path::Path, why: impl std::fmt::Display) -> Failure {
         Failure::Input(format!("error: {}: {why}", path.display()))

@@ -57,9 +57,18 @@ pub fn explain(args: &ExplainArgs, format: Format) -> ExitResult {
     }
     match format {
         Format::Json => print_json(&as_json(&explained, job, tasks(&log.records, job), &log.names))?,
-        Format::Human => print(&human(&explained, at, (job, tasks(&log.records, job)), &log.names))?,
+        Format::Human => print(&format!(
+            "{}{}",
+            beyond(at, log.footer.end_ns),
+            human(&explained, at, (job, tasks(&log.records, job)), &log.names)
+        ))?,
     }
     Ok(Exit::Fine)
+}
+
+/// A note for a time after the end of the run, of which the log knows nothing.
+fn beyond(asked: Option<SimTime>, end: SimTime) -> String {
+    asked.filter(|at| *at > end).map_or(String::new(), |_| format!("note: the run ended at {end}; this is its end\n"))
 }
 
 /// The job, replica and attempt that a name on the command line refers to.

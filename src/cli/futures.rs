@@ -75,7 +75,7 @@ impl Futures<'_> {
         if let Some(dir) = out {
             let mut json = serde_json::to_string_pretty(&whole).expect("it has a JSON form");
             json.push('\n');
-            std::fs::create_dir_all(dir).map_err(|error| Failure::file(dir, format!("cannot be created: {error}")))?;
+            std::fs::create_dir_all(dir).map_err(|error| Failure::uncreated(dir, &error))?;
             WholeFile::write(&dir.join("pair.json"), json.as_bytes())?;
             WholeFile::write(&dir.join("jobs.csv"), &jobs_csv(&paired, self.words))?;
         }

@@ -68,7 +68,7 @@ pub fn hunt(args: &HuntArgs, format: Format) -> ExitResult {
     let command = Command::read(&args.outside);
     let command = command.map_err(|error| Failure::Input(format!("error: --outside: {error}\n")))?;
     if let Some(dir) = &args.out {
-        std::fs::create_dir_all(dir).map_err(|error| Failure::file(dir, format!("cannot be created: {error}")))?;
+        std::fs::create_dir_all(dir).map_err(|error| Failure::uncreated(dir, &error))?;
     }
     let hunted = args.search(kind, &properties, &command);
     let refused: Vec<&SeedResult> = hunted.iter().filter(|hunted| hunted.refusal.is_some()).collect();

@@ -62,7 +62,7 @@ pub fn import(command: &ImportCommand) -> ExitResult {
     let imported = read(&args.file, names).map_err(|error| Failure::file(&args.file, error))?;
     let usage = args.out.join("usage");
     let folder = if imported.recordings.is_empty() { &args.out } else { &usage };
-    std::fs::create_dir_all(folder).map_err(|error| Failure::file(folder, format!("cannot be created: {error}")))?;
+    std::fs::create_dir_all(folder).map_err(|error| Failure::uncreated(folder, &error))?;
     for (path, text) in &imported.recordings {
         WholeFile::write(&args.out.join(path), text.as_bytes())?;
     }

@@ -54,8 +54,12 @@ struct Chosen {
 pub fn init(args: &InitArgs) -> ExitResult {
     let part = args.out.with_file_name("nodes.part.yaml");
     for file in [Some(&args.out), args.source.is_given().then_some(&part)].into_iter().flatten() {
+        if file.is_dir() {
+            let example = file.join("cluster.yaml");
+            return Err(Failure::file(file, format!("is a folder; name a file, such as {}", example.display())));
+        }
         if file.exists() {
-            return Err(Failure::file(file, "exists already; name another file"));
+            return Err(Failure::file(file, "exists already, and `init` changes no file; name another one"));
         }
     }
     if args.source.is_given() && (args.machine.is_some() || args.nodes.is_some()) {
@@ -185,6 +189,7 @@ fn nodes_of_machine(chosen: &Chosen) -> (String, u32) {
     let text = format!(
         "# The machines. `dryrack catalog machines` lists names; a machine can also be described by its parts:\n\
          # {{name: big, cpus: 96, ram: 1TiB, gpus: [{{type: a100-80g, count: 8}}], price_per_hour: 16}}\n\
+         # How many are enough? A plan answers, with `factors: {{n: {{set: nodes.node.count, values: 1..16}}}}`.\n\
          nodes:\n  - {{name: node, count: {}, machine: {}}}\n",
         chosen.nodes, chosen.machine
     );

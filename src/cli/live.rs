@@ -82,8 +82,7 @@ pub fn live(args: &LiveArgs, format: Format) -> ExitResult {
     refuse(&args.file, &rehearsal, &work, args.on.is_none().then_some(cores))?;
     let cluster = args.cluster(&mut work)?;
     if let Some(folder) = &args.outputs {
-        std::fs::create_dir_all(folder)
-            .map_err(|error| Failure::file(folder, format!("cannot be created: {error}")))?;
+        std::fs::create_dir_all(folder).map_err(|error| Failure::uncreated(folder, &error))?;
     }
     let progress = Progress::default();
     let command = args.overrides.repeat(&args.file, rehearsal.seed);

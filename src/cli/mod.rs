@@ -117,7 +117,7 @@ enum Command {
     Review(test::ReviewArgs),
     /// Validate scenario files without running them
     Check(check::CheckArgs),
-    /// Print the transitions of a run, one on each line
+    /// Print the events of a run, one on each line
     Log(log::LogArgs),
     /// Show a run in the terminal: its nodes, jobs and events at any instant
     View(view::ViewArgs),
@@ -131,7 +131,7 @@ enum Command {
     Simulate(simulate::SimulateArgs),
     /// List the instance offers for a job, in order, and why the other instances have no offer
     Offers(offers::OffersArgs),
-    /// Run the inputs of a log again and compare every event
+    /// Repeat a run from its log alone, and compare every event
     Replay(replay::ReplayArgs),
     /// Run a scenario's commands as real processes on this machine, and predict the run before it starts
     #[cfg(target_os = "linux")]
@@ -150,12 +150,12 @@ enum Command {
     Policy(policy::PolicyArgs),
     /// Compare decisions with recorded decisions of released programs
     Conform(conform::ConformArgs),
-    /// List known machines and GPUs
+    /// List known machines, GPUs and models, and which backend serves which model
     #[command(subcommand)]
     Catalog(catalog::CatalogCommand),
     /// Print the JSON Schema of scenario files, for editors
     Schema,
-    /// List and show scheduling profiles
+    /// List, show and compare scheduling profiles
     #[command(subcommand)]
     Profile(profile::ProfileCommand),
     /// List, fetch and verify public traces; inspect, convert and change lists of tasks
@@ -176,7 +176,7 @@ enum Command {
     Probe(probe::ProbeArgs),
     /// Record the usage of GPUs, in a form that scenarios and policies can replay
     Record(record::RecordArgs),
-    /// Import a server's database as a scenario and recordings
+    /// Convert a server's database, saved answers or Kubernetes manifests to a scenario
     #[command(subcommand)]
     Import(import::ImportCommand),
     /// Report when a utilization policy would act on real usage; no job is touched

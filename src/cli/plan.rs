@@ -127,7 +127,7 @@ impl FinishedRuns {
     fn open(args: &PlanArgs, planning: &Planning) -> Result<FinishedRuns, Failure> {
         let until = planning.plan.time.and_then(|time| now().checked_add(Duration::from_nanos(time.as_nanos())));
         let Some(dir) = &args.out else { return Ok(FinishedRuns { until, journal: None, runs: Mutex::default() }) };
-        std::fs::create_dir_all(dir).map_err(|error| Failure::file(dir, format!("cannot be created: {error}")))?;
+        std::fs::create_dir_all(dir).map_err(|error| Failure::uncreated(dir, &error))?;
         let path = dir.join("runs.jsonl");
         if path.exists() && !args.resume {
             let why = "already exists; continue with --resume, or name another folder";
@@ -261,8 +261,7 @@ fn merged(args: &MergeArgs, format: Format) -> ExitResult {
             format!("error: {} are missing in all parts; the first is {first}\n", counted(missing.len(), "run"));
         return Err(Failure::Input(message));
     }
-    std::fs::create_dir_all(&args.out)
-        .map_err(|error| Failure::file(&args.out, format!("cannot be created: {error}")))?;
+    std::fs::create_dir_all(&args.out).map_err(|error| Failure::uncreated(&args.out, &error))?;
     finish(&planning, &runs, None, (Some(&args.out), None), format)
 }
 

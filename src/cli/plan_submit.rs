@@ -197,8 +197,7 @@ impl Submission<'_> {
             Cluster::Slurm => {
                 let out = &self.args.out;
                 // Slurm opens the tasks' log files in this folder before any task runs.
-                std::fs::create_dir_all(out)
-                    .map_err(|error| Failure::file(out, format!("cannot be created: {error}")))?;
+                std::fs::create_dir_all(out).map_err(|error| Failure::uncreated(out, &error))?;
                 command.arg("--parsable").args(&self.args.more);
             }
             Cluster::Kubernetes => {

@@ -109,7 +109,10 @@ fn recorded(args: &PolicyArgs) -> Result<(Vec<Job>, Refused), Failure> {
         let names = index.traces.iter().filter(|entry| entry.utilization().is_ok()).map(|entry| entry.name.as_str());
         let help =
             dryrack_nearest::hint(&args.usage, names).map(|hint| format!("\n  = help: {hint}")).unwrap_or_default();
-        let message = format!("error: `{}` is neither a file nor a trace with GPU usage{help}", args.usage);
+        let message = format!(
+            "error: --usage: `{}` does not exist; expected a CSV file of GPU usage, or the name of a trace{help}",
+            args.usage
+        );
         return Err(Failure::Input(message));
     }
     let recording = read_usage_csv(path).map_err(input_error)?;

@@ -221,7 +221,7 @@ pub fn run(args: &RunArgs, format: Format) -> ExitResult {
             with_progress(&progress, work).map_err(fault)?
         }
         (Some(dir), None) => {
-            std::fs::create_dir_all(dir).map_err(|error| Failure::file(dir, format!("cannot be created: {error}")))?;
+            std::fs::create_dir_all(dir).map_err(|error| Failure::uncreated(dir, &error))?;
             let mut log = LogWriter::new(WholeFile::create(&dir.join("events.jsonl"))?, &header(&rehearsal))?;
             let work = || {
                 sinks.push(&mut log);
@@ -315,7 +315,7 @@ struct Shown<'a> {
 impl Shown<'_> {
     /// Writes all files of the report, and puts them in place together.
     fn write_report(&self, dir: &Path, spans: &Spans, command: &str) -> Result<(), Failure> {
-        std::fs::create_dir_all(dir).map_err(|error| Failure::file(dir, format!("cannot be created: {error}")))?;
+        std::fs::create_dir_all(dir).map_err(|error| Failure::uncreated(dir, &error))?;
         let report = RunReport {
             rehearsal: self.rehearsal,
             accounts: self.rehearsed.run_metrics.accounts(),

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use serde_json::json;
 
 use super::exit::{Exit, ExitResult, Failure};
@@ -62,11 +62,12 @@ pub struct SampleArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("change").required(true).args(["gaps", "load"])))]
 pub struct ScaleArgs {
     #[command(flatten)]
     source: Source,
     /// Scale the gaps between submissions to this percentage: 50% doubles the load
-    #[arg(long, value_name = "PERCENT", value_parser = part, required_unless_present = "load", conflicts_with = "load")]
+    #[arg(long, value_name = "PERCENT", value_parser = part)]
     gaps: Option<Permille>,
     /// Scale the offered load to this percentage: 200% halves the gaps
     #[arg(long, value_name = "PERCENT", value_parser = part)]
@@ -80,7 +81,7 @@ pub struct ResampleArgs {
     #[command(flatten)]
     source: Source,
     /// Number of tasks to draw [default: number of tasks in the list]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     jobs: Option<u64>,
     /// Random seed
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -185,7 +186,7 @@ pub fn check(args: &CheckArgs, format: Format) -> ExitResult {
 
 fn load_line(load: &trace::Load) -> String {
     let offered = match (load.capacity, load.offered_permille) {
-        (0, _) => "of an unknown capacity".to_string(),
+        (0, _) => "of an unknown capacity; state it with --nodes or --gpus".to_string(),
         (_, None) if load.lengths_unknown == load.tasks => "no load, because all durations are unknown".to_string(),
         (capacity, None) => format!("of {capacity}, but without a load: all submissions are at one time"),
         (capacity, Some(permille)) => format!("{}.{} % of {capacity}", permille / 10, permille % 10),

@@ -102,7 +102,7 @@ const MODEL_SIZE: u32 = 128;
 
 fn read(path: &Path) -> Result<Fitted, Failure> {
     let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::Input(format!("error: failed to open {}: {error}", path.display())))?;
+        .map_err(|error| Failure::unreadable(path, &error, "parameters that `dryrack trace fit` wrote"))?;
     Fitted::read(&text).map_err(|error| match error {
         BadModel::Json(error) => {
             let (said, place) = (error.to_string(), format!(" at line {} column {}", error.line(), error.column()));

@@ -53,12 +53,12 @@ pub fn view(args: &ViewArgs, color: Color, format: Format) -> ExitResult {
         let why = "error: `view` is for people; `dryrack log --format json` has the same events as JSON\n";
         return Err(Failure::Input(why.to_string()));
     }
+    let log = read_whole(&args.log)?;
     if args.print.is_none() && !(std::io::stdout().is_terminal() && std::io::stdin().is_terminal()) {
         let why = "error: `view` needs a terminal; `--print 80x24` prints one picture as text, and `dryrack log` prints \
                    the events\n";
         return Err(Failure::Input(why.to_string()));
     }
-    let log = read_whole(&args.log)?;
     let job = args.job.as_deref().map(|name| log.job(name)).transpose()?;
     let profile = profile_of(&args.log, &log.header)?;
     let WholeLog { header, records, names, footer } = log;

@@ -245,7 +245,7 @@ impl Found<'_> {
     }
 
     fn write(&self, dir: &Path) -> Result<(), Failure> {
-        std::fs::create_dir_all(dir).map_err(|error| Failure::file(dir, format!("cannot be created: {error}")))?;
+        std::fs::create_dir_all(dir).map_err(|error| Failure::uncreated(dir, &error))?;
         let mut json = serde_json::to_string_pretty(&self.json()).expect("it has a JSON form");
         json.push('\n');
         WholeFile::write(&dir.join("what-helps.json"), json.as_bytes())?;

@@ -51,7 +51,7 @@ pub struct WhatIfArgs {
 
 pub fn what_if(args: &WhatIfArgs, format: Format) -> ExitResult {
     if args.profile.is_none() && args.set.is_empty() {
-        let why = "error: nothing would change: give --profile or --set\n";
+        let why = "error: nothing would change: give --profile or --set, as in --set nodes.alpha.count=4\n";
         return Err(Failure::Input(why.to_string()));
     }
     let read = |options: Options| load(&args.file, &options).map_err(|faults| Failure::Input(faults.to_string()));

@@ -21,13 +21,21 @@ const FAULTS_MAX: usize = 20;
 /// Why the answers of a file cannot be compared. Collects the faults of a file up to a limit.
 #[derive(Debug, Error)]
 pub enum ConformError {
-    #[error("cannot be read: {0}")]
+    #[error("{}", why_unreadable(.0))]
     Unreadable(#[from] std::io::Error),
-    #[error("has no records")]
+    #[error("has no recorded decisions")]
     Empty,
     /// The different faults, each with its first line and the number of lines that have it.
     #[error("{}", describe(.0))]
     Lines(Vec<Fault>),
+}
+
+fn why_unreadable(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "does not exist; expected a file of recorded decisions".to_string(),
+        std::io::ErrorKind::IsADirectory => "is a folder; name a file of recorded decisions in it".to_string(),
+        _ => format!("cannot be read: {error}"),
+    }
 }
 
 /// A fault of one line. Other lines with the same fault are only counted.

@@ -54,7 +54,8 @@ pub fn import_kubernetes(source: &ClusterSource<'_>, names: Names) -> Result<Imp
     let cluster = manifests.cluster(&mut report);
     if manifests.objects.is_empty() && !report.has_errors() {
         let place = report.add_source("input", "").start();
-        report.error_with_help(place, "no object is in these files that a rehearsal uses", "add nodes and pods");
+        let help = "write `kubectl get nodes,pods -A -o json` to a file, and name it";
+        report.error_with_help(place, "these files have no nodes, pods or other objects that a rehearsal uses", help);
     }
     let has_errors = report.has_errors();
     let diagnostics = report.finish();

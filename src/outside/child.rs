@@ -167,6 +167,7 @@ impl Drop for Child {
 
 fn ending(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
+        (Some(0), _) => "exited with code 0, but a scheduler must answer until `bye`".to_string(),
         (Some(code), _) => format!("exited with code {code}"),
         (None, Some(signal)) => format!("was killed by signal {signal}"),
         (None, None) => "ended".to_string(),

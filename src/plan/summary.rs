@@ -418,6 +418,7 @@ fn how(plan: &PlanFile, found: &SearchResult) -> String {
     let mut text = match (found.cheaper_failing, found.cheaper_presumed) {
         (0, 0) if found.cheaper_unknown > 0 => String::new(),
         (0, 0) => format!("There is no {what}."),
+        (1, 0) => format!("The only {what} was run and fails."),
         (failing, 0) => format!("Each of {} was run and fails.", counted(failing, what)),
         (failing, presumed) => format!(
             "Of {}, {failing} were run and fail; {presumed} were not run. They are presumed to fail, because an \

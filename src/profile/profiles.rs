@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::expressions;
 use super::profile_diff::{differences, set_back};
 use dryrack_control::{FlowOptions, Profile, ProfileError, Trigger};
-use dryrack_nearest::nearest;
+use dryrack_nearest::{hint, nearest};
 use dryrack_scheduler::OrderKey;
 use dryrack_yaml::{COMMAND_LINE, Diagnostics, Entry, Misfit, Node, Report, SourceId, Span, Tree, parse, read_text};
 
@@ -234,7 +234,7 @@ pub fn profile_with(
         // A built-in profile has no errors of its own, so the error is in what the scenario changes.
         let changed = if matches!(fault, ProfileError::Slurm(_)) { changes.slurm } else { changes.policies };
         let span = changed.filter(|_| is_builtin).map_or(own, |changed| changed.span);
-        report.error_with_help(span, message, "`dryrack profile show NAME` shows a complete profile");
+        report.error_with_help(span, message, format!("`dryrack profile show {}` shows what is set", profile.name));
     }
     Some(profile)
 }
@@ -253,7 +253,9 @@ impl NearestReleases {
                 format!("the nearest releases with a profile are `{before}` (older) and `{after}` (newer)")
             }
             (Some(last), None) => format!("the last release with a profile is `{last}`"),
-            (None, Some(first)) => format!("the first release with a profile is `{first}`"),
+            (None, Some(first)) => {
+                format!("the first release with a profile is `{first}`; `dryrack profile list` lists all profiles")
+            }
             (None, None) => unreachable!("there is one of each family"),
         }
     }
@@ -426,7 +428,10 @@ fn source_of(name: &str, span: Span, folder: &Path, report: &mut Report) -> Opti
         let message = format!("no profile is named `{name}`");
         match nearest_releases(name) {
             Some(beside) => report.error_with_help(span, message, beside.help()),
-            None => report.unknown(span, message, name, profile_names()),
+            None => {
+                let near = hint(name, profile_names()).map_or(String::new(), |near| format!("{near} "));
+                report.error_with_help(span, message, format!("{near}`dryrack profile list` lists them"));
+            }
         }
         return None;
     };
@@ -481,7 +486,10 @@ fn report_misfit(misfit: &Misfit, span: Span, report: &mut Report) {
             );
         }
         None => {
-            let help = "`dryrack profile show NAME` shows an example of such a value";
+            let help = match misfit.message.contains("has no unit") {
+                true => "add the unit",
+                false => "`dryrack profile show dstack` and the profiles of `dryrack profile list` show such values",
+            };
             report.error_with_help(span, &misfit.message, help);
         }
     }
@@ -535,7 +543,10 @@ mod tests {
         let said = help("dstack-0.19.29").expect("a release");
         assert!(said.contains("`dstack-0.19.10` (older)") && said.contains("`dstack-0.21.0` (newer)"));
         assert_eq!(help("dstack-1.0.0").as_deref(), Some("the last release with a profile is `dstack-0.22.5`"));
-        assert_eq!(help("gpustack-0.1.0").as_deref(), Some("the first release with a profile is `gpustack-0.6.0`"));
+        assert_eq!(
+            help("gpustack-0.1.0").as_deref(),
+            Some("the first release with a profile is `gpustack-0.6.0`; `dryrack profile list` lists all profiles")
+        );
         for no_release in ["spred", "slurm-23.02", "gpustack-0.5", "nomad-1.2.3"] {
             assert_eq!(help(no_release), None, "{no_release}");
         }

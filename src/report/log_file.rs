@@ -49,9 +49,9 @@ struct FooterLine {
 pub enum LogError {
     #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
-    #[error("is empty; expected a log that `dryrack run --out` wrote")]
+    #[error("is empty; expected a log that `dryrack run FILE --out DIR` wrote as DIR/events.jsonl")]
     Empty,
-    #[error("line 1: not the header of a log, which `dryrack run FILE --out DIR` writes as DIR/events.jsonl: {0}")]
+    #[error("line 1: not the header of a log, which `dryrack run FILE --out DIR` writes as DIR/events.jsonl{0}")]
     Header(String),
     #[error("line 1: the log has format {found}, but this dryrack reads formats 1 to {FORMAT_VERSION}")]
     Format { found: u32 },
@@ -167,6 +167,14 @@ pub struct LogReader<R> {
     footer: Option<Footer>,
 }
 
+/// What is wrong with the first line, if the file is a log at all. Of any other file, the parser's words say nothing.
+fn why_no_header(line: &str, error: &serde_json::Error) -> String {
+    match line.trim_start().starts_with('{') {
+        true => format!(": {error}"),
+        false => String::new(),
+    }
+}
+
 impl<R: BufRead> LogReader<R> {
     pub fn new(mut input: R) -> Result<LogReader<R>, LogError> {
         let first = read_line(&mut input, 1)?.ok_or(LogError::Empty)?;
@@ -177,7 +185,7 @@ impl<R: BufRead> LogReader<R> {
             return Err(LogError::Format { found: format });
         }
         let header: HeaderIn<LogHeader> =
-            serde_json::from_str(&first.0).map_err(|error| LogError::Header(error.to_string()))?;
+            serde_json::from_str(&first.0).map_err(|error| LogError::Header(why_no_header(&first.0, &error)))?;
         let header = header.header;
         let mut sum = blake3::Hasher::new();
         sum.update(first.0.as_bytes()).update(b"\n");

@@ -138,7 +138,14 @@ fn refuse_new(tree: &mut Tree, argument: &str, known: &[(&'static str, Vec<Strin
             } else if !is_known {
                 let what = if *key == "params" { "parameter" } else { "axis of the matrix" };
                 let message = format!("no {what} is named `{}`", entry.key);
-                report.unknown(entry.key_span, message, &entry.key, names.iter().map(String::as_str));
+                match *key == "params" && names.is_empty() {
+                    true => {
+                        let help = "add `params:` to the scenario; in a plan, set any other path, as in \
+                                    `nodes: {set: nodes.NAME.count, values: 1..16}`";
+                        report.error_with_help(entry.key_span, message, help);
+                    }
+                    false => report.unknown(entry.key_span, message, &entry.key, names.iter().map(String::as_str)),
+                }
             }
             is_known
         });

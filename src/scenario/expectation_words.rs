@@ -61,7 +61,32 @@ pub(super) fn state_of(fields: &Fields<'_>, tree: &Tree, report: &mut Report) ->
     let outcomes = Outcome::ALL.map(|outcome| (outcome.name(), State::Outcome(outcome)));
     let words: Vec<(&'static str, State)> =
         phases.into_iter().chain([("placed", State::Placed)]).chain(outcomes).collect();
+    if let Some(meant) = tree.scalar().and_then(|typed| lookup(&WORDS_OF_OTHERS, typed)) {
+        let message = format!("`{}` is not a state of a job", tree.scalar().unwrap_or(""));
+        report.error_with_help(tree.span, message, format!("write `{meant}`"));
+        return None;
+    }
     word(tree, "a state of a job", &words, report)
+}
+
+/// States of jobs in other programs, and what they are called here.
+const WORDS_OF_OTHERS: [(&str, &str); 12] = [
+    ("deployed", "running"),
+    ("done", "completed"),
+    ("error", "failed"),
+    ("finished", "ended"),
+    ("provisioning", "preparing"),
+    ("pulling", "preparing"),
+    ("queued", "pending"),
+    ("started", "running"),
+    ("submitted", "pending"),
+    ("succeeded", "completed"),
+    ("terminated", "ended"),
+    ("waiting", "pending"),
+];
+
+fn lookup(table: &[(&str, &'static str)], typed: &str) -> Option<&'static str> {
+    table.iter().find(|(word, _)| *word == typed).map(|(_, meant)| *meant)
 }
 
 pub(super) fn reason(tree: &Tree, report: &mut Report) -> Option<Reason> {

@@ -217,6 +217,16 @@ fn is_empty(place: &Place<'_>, report: &mut Report) -> bool {
     is_blank
 }
 
+/// Whether the file is the log of a run, which is then reported.
+fn is_log(place: &Place<'_>, report: &mut Report) -> bool {
+    let is_log = place.text.starts_with("{\"header\":");
+    if is_log {
+        let help = "`dryrack explain`, `view`, `log` and `replay` read logs; `run` and `test` read scenario files";
+        report.error_with_help(place.source.start(), "this is the log of a run, not a scenario", help);
+    }
+    is_log
+}
+
 /// Whether the keys show a file of another kind, which is then reported. All of its keys would be unknown here.
 fn is_of_another_kind(tree: &Tree, source: SourceId, report: &mut Report) -> bool {
     let has = |key: &str| tree.get(key).is_some();
@@ -290,7 +300,7 @@ fn without_jobs(file: &Fields<'_>, has_some: bool, options: &Options, report: &m
 /// The tree of the one run that this text describes; `None` if the text is not a scenario.
 fn composed(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Composed> {
     let Place { source, text, path, folder } = *place;
-    if is_empty(place, report) {
+    if is_empty(place, report) || is_log(place, report) {
         return None;
     }
     let assembled = assemble(parse(text, source, report)?, path, folder, options, report);

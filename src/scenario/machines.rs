@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::money;
 use dryrack_catalog::{self as catalog, ComputeCapability, CpuArch, Os, Vendor};
 use dryrack_fleet::{GpuShape, ISLANDS_LABEL, NodeShape, Power, RESTRICTED_CORES_LABEL, read_islands};
+use dryrack_nearest::hint;
 use dryrack_units::{Bytes, MilliCpu, MilliWatts};
 use dryrack_yaml::{Fields, Node, Report, Tree, text, value};
 
@@ -146,7 +147,9 @@ fn named(tree: &Tree, machines: &Machines, report: &mut Report) -> NodeShape {
     let Some(machine) = catalog::machine(name).or_else(of_a_cloud) else {
         let own = machines.keys().map(String::as_str);
         let names = own.chain(catalog::machines().iter().map(|machine| machine.name));
-        report.unknown(tree.span, format!("no machine is named `{name}`"), name, names);
+        let hint = hint(name, names).map_or(String::new(), |hint| format!("{hint} "));
+        let help = format!("{hint}`dryrack catalog machines` lists them; or state `cpus`, `ram` and `gpus`");
+        report.error_with_help(tree.span, format!("no machine is named `{name}`"), help);
         return blank();
     };
     NodeShape {

@@ -79,7 +79,8 @@ pub(super) fn read(
             report.error_with_help(tree.span, format!("`{typed}` lacks a closing `}}`"), "add `}` before the `)`");
             return None;
         }
-        let help = "write a metric, a sign and a bound: `p95(queue_wait) <= 10m` or `gpu_allocated >= 92%`";
+        let help = "write a metric, a sign and a bound, as in `p95(queue_wait) <= 10m`; for the state of a job, write \
+                    `{job: train, is: running, by: 10m}`";
         report.error_with_help(tree.span, format!("`{typed}` has no comparison"), help);
         return None;
     };

@@ -65,8 +65,9 @@ pub(super) fn read(fields: &Fields<'_>, world: &mut World, report: &mut Report) 
         world.check_fleet(name, span, report);
     }
     if world.fleets.is_empty() {
-        let help = "add `fleets: {lab: {hosts: [{name: h0, machine: a100-80g-x8}]}}`";
-        report.error_with_help(fields.key_span("resources"), "there are no fleets of instances", help);
+        let help =
+            "add `fleets: {lab: {hosts: [{name: h0, machine: a100-80g-x8, blocks: auto}]}}`; `nodes:` are no fleet";
+        report.error_with_help(fields.key_span("resources"), "`resources` needs a fleet, and the file has none", help);
     }
     let tasks = fields.count("nodes", 1, report).unwrap_or(1);
     world.wanted.push((Arc::new(requirements), tasks, fields.key_span("resources")));

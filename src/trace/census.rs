@@ -105,7 +105,7 @@ impl Census {
             *self.clusters.entry(cluster.clone()).or_default() += 1;
         }
         for (what, is_said) in [
-            ("a run that was executed", task.run_basis == RunBasis::Executed),
+            ("an executed run", task.run_basis == RunBasis::Executed),
             ("how long it ran or stayed", task.run_basis != RunBasis::NotRecorded),
             ("how long it waited", task.recorded_wait.is_some()),
             ("an estimate", task.estimate.is_some()),
@@ -117,7 +117,7 @@ impl Census {
             ("how it ended", task.outcome.is_some()),
             ("a user", task.user.is_some()),
             ("a queue", task.queue.is_some()),
-            ("what it runs", task.application.is_some()),
+            ("an application", task.application.is_some()),
             ("a virtual cluster", task.virtual_cluster.is_some()),
         ] {
             *self.said.entry(what).or_default() += u64::from(is_said);
@@ -216,7 +216,7 @@ impl Facts {
         }
         let said = self.said_of.iter().filter(|(_, count)| **count > 0);
         let said: Vec<String> = said.map(|(what, count)| format!("{what} {}", percent(*count, self.tasks))).collect();
-        lines.push(format!("says of     {}", said.join(", ")));
+        lines.push(format!("stated      {}", said.join(", ")));
         lines
     }
 }

@@ -28,19 +28,22 @@ pub enum TraceError {
     #[error("{}:{line}:{column}: {problem}", file.display())]
     BadLine { file: PathBuf, line: u64, column: u64, problem: String },
 
-    #[error("{}: the first line matches none of the formats {valid}; name the format", file.display())]
+    #[error("{}: its first line is of none of the formats {valid}", file.display())]
     UnknownFormat { file: PathBuf, valid: String },
 
     #[error("{}: is an archive; unpack it, and name one of its files", file.display())]
     Archive { file: PathBuf },
 
-    #[error("failed to read {} at line {line}: {source}", file.display())]
+    #[error("{}:{line}: cannot be read: {source}", file.display())]
     Unreadable { file: PathBuf, line: u64, source: io::Error },
 
-    #[error("failed to open {}: {source}", file.display())]
+    #[error("{}: is empty; expected {expected}", file.display())]
+    Empty { file: PathBuf, expected: &'static str },
+
+    #[error("{}: {}", file.display(), why_unopened(source))]
     Unopened { file: PathBuf, source: io::Error },
 
-    #[error("failed to write {}: {source}", file.display())]
+    #[error("{}: cannot be written: {source}", file.display())]
     Unwritten { file: PathBuf, source: io::Error },
 
     #[error("{}:{line}:{column}: {problem}", file.display())]
@@ -182,6 +185,16 @@ fn joined(attempts: &[TraceError]) -> String {
 fn places(looked: &[PathBuf]) -> String {
     let shown: Vec<String> = looked.iter().map(|place| place.display().to_string()).collect();
     if shown.is_empty() { "any folder (none is known)".to_string() } else { shown.join(", ") }
+}
+
+/// Why a file could not be opened, in words that do not depend on the system.
+fn why_unopened(source: &io::Error) -> String {
+    match source.kind() {
+        io::ErrorKind::NotFound => "does not exist".to_string(),
+        io::ErrorKind::IsADirectory => "is a folder; name a file in it".to_string(),
+        io::ErrorKind::PermissionDenied => "cannot be read: permission denied".to_string(),
+        _ => format!("cannot be read: {source}"),
+    }
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ pub fn read_requests(path: &Path) -> Result<RequestTrace, TraceError> {
     let unreadable =
         |line: usize, source| TraceError::Unreadable { file: path.to_path_buf(), line: line as u64 + 1, source };
     let header = match lines.next() {
-        None => return Err(TraceError::UnknownFormat { file: path.to_path_buf(), valid: VALID.to_string() }),
+        None => return Err(TraceError::Empty { file: path.to_path_buf(), expected: "a list of requests" }),
         Some((_, line)) => line.map_err(|source| unreadable(0, source))?,
     };
     let header = header.trim_start_matches('\u{feff}').trim().to_string();

@@ -34,6 +34,10 @@ impl TaskStream {
         // A tar archive has a magic number at this position. The rest of an archive could look like any format, so only
         // the format that uses archives is accepted.
         let is_archive = first.get(257..262) == Some(b"ustar");
+        if first.is_empty() {
+            let expected = "a list of jobs, such as the output of sacct";
+            return Err(TraceError::Empty { file: path.to_path_buf(), expected });
+        }
         let format = format.or_else(|| Format::guess(&first)).filter(|format| !is_archive || format.is_archive());
         let format = format.ok_or_else(|| {
             let file = path.to_path_buf();

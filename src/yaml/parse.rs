@@ -29,7 +29,11 @@ struct Limits {
 pub fn parse(text: &str, source: SourceId, report: &mut Report) -> Option<Tree> {
     let builder = built(text, source, OWN, false, report)?;
     if builder.root.is_none() {
-        builder.report.error_with_help(source.start(), "the file contains only comments or markers", "write a value");
+        let message = match text.trim().is_empty() {
+            true => "the file is empty",
+            false => "the file contains only comments or markers",
+        };
+        builder.report.error_with_help(source.start(), message, "write keys and values, such as `key: value`");
     }
     builder.root
 }

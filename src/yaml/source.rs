@@ -48,7 +48,7 @@ fn read_up_to(
         let help = match near {
             Some(near) => format!("did you mean `{}`?", near.display()),
             None if path.is_dir() => format!("name a file in it, such as `{}`", path.join("one.yaml").display()),
-            None => "check the path".to_string(),
+            None => "write the path of a file, from the current folder".to_string(),
         };
         refuse(format!("cannot read `{name}`: {}", plain(&error)), &help, asked);
         return None;

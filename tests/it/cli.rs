@@ -128,7 +128,7 @@ fn a_wrong_flag_and_a_wrong_file_are_bad_input() {
     let refused = String::from_utf8(dryrack(dir.path(), &["log", "odd"]).assert().code(2).get_output().stderr.clone());
     assert!(refused.expect("text").starts_with("error: odd: line 1: not valid text"));
     std::fs::write(dir.path().join("empty"), "").expect("a folder of our own");
-    let empty = "error: empty: is empty; expected a log that `dryrack run --out` wrote\n";
+    let empty = "error: empty: is empty; expected a log that `dryrack run FILE --out DIR` wrote as DIR/events.jsonl\n";
     check(dir.path(), &["log", "empty"], 2, "", empty);
 }
 

@@ -67,7 +67,8 @@ pub fn unfailing(plans: &[Plan], overrides: &Overrides, args: &TestArgs, format:
     let never: Vec<_> = judged.iter().filter(|(place, _)| !failed.contains(*place)).collect();
     match format {
         TestFormat::Json => {
-            let entry = |((file, line, column), (name, expected)): &(&Place, &(String, String))| {
+            let entry = |(place, expectation): &(&Place, &(String, String))| {
+                let ((file, line, column), (name, expected)) = (place, expectation);
                 json!({"file": file, "line": line, "column": column, "name": name, "expected": expected})
             };
             print_json(&json!({

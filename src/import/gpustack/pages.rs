@@ -61,7 +61,7 @@ fn rows(paths: &[PathBuf], kind: &str) -> Result<Vec<StoredRow>, ImportError> {
     if paths.is_empty() {
         // The list of downloaded files is optional.
         let expected = format!("a file `{kind}.json`, the answer of /v2/{kind}");
-        let missing = ImportError::malformed("this folder", expected);
+        let missing = ImportError::malformed("saved answers of the server", expected);
         return if kind == "model-files" { Ok(Vec::new()) } else { Err(missing) };
     }
     let (mut rows, mut total) = (Vec::new(), 0);
