@@ -1,8 +1,11 @@
 //! The pages of the book (`docs/src`) and README.md: each command in them is run and prints what the page shows, each link
 //! leads to a file and a heading, each page is in the table of contents, and the page of reasons lists all of them.
 //!
-//! A block of the language `console` is run, unless its info string also says `ignore`. A line that begins with `$ ` is a
-//! command, lines that begin with `> ` continue it, and what it prints follows. In that text, a line `...` stands for any lines, and `[..]` for any part of a line.
+//! A block of the language `sh` is run, unless its info string also says `ignore`, and must succeed. A block of the
+//! language `console` is run likewise, and must print what the page shows. A line that begins with `$ ` is a command,
+//! lines that begin with `> `, or are `>`, continue it, and what it prints follows. In that text, a line `...` stands for
+//! any lines, and `[..]` for any part of a line.
+//!
 //! All blocks of a page run one after the other in one folder. To write what was printed into the pages, run with
 //! `DRYRACK_BLESS=1`, and then read every changed line.
 
@@ -22,11 +25,14 @@ trials! {
 }
 
 /// The most blocks that may be left out, because they need a network, a server, a GPU or minutes.
-const MOST_IGNORED: usize = 14;
+const MOST_IGNORED: usize = 29;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
+
+/// What a script prints after its last command, if all of them succeeded.
+const DONE: &str = "all commands succeeded";
 
 /// The chapters, by path, and README.md.
 fn pages() -> Vec<PathBuf> {
@@ -53,8 +59,8 @@ fn steps(lines: &[&str]) -> Vec<Step> {
     for line in lines {
         match (line.strip_prefix("$ "), steps.last_mut()) {
             (Some(command), _) => steps.push(Step { command: command.to_string(), printed: Vec::new() }),
-            (None, Some(step)) if step.printed.is_empty() && line.starts_with("> ") => {
-                step.command.push_str(&format!("\n{}", &line[2..]));
+            (None, Some(step)) if step.printed.is_empty() && (line.starts_with("> ") || *line == ">") => {
+                step.command.push_str(&format!("\n{}", line.get(2..).unwrap_or("")));
             }
             (None, Some(step)) => step.printed.push(line.to_string()),
             (None, None) => panic!("a block begins with `{line}` instead of a command"),
@@ -123,7 +129,7 @@ fn each_command_prints_what_the_page_shows() {
     let (mut faults, mut ignored, mut commands) = (String::new(), 0, 0);
     for page in pages() {
         let folder = tempfile::TempDir::new().expect("a folder of our own");
-        for part in ["scenarios", "traces", "reports", "tests", "examples"] {
+        for part in ["scenarios", "traces", "reports", "tests", "examples", "src"] {
             std::os::unix::fs::symlink(root().join(part), folder.path().join(part)).expect("a link");
         }
         let text = read(&page);
@@ -134,13 +140,24 @@ fn each_command_prints_what_the_page_shows() {
             written.push(line.to_string());
             at += 1;
             let indent = line.len() - line.trim_start().len();
-            let Some(info) = line.trim_start().strip_prefix("```console") else { continue };
+            let is_script = line.trim_start().starts_with("```sh");
+            let info = line.trim_start().strip_prefix(if is_script { "```sh" } else { "```console" });
+            let Some(info) = info else { continue };
             let end = (at..lines.len()).find(|end| lines[*end].trim() == "```").expect("a block ends");
             if info.contains("ignore") {
                 ignored += 1;
                 continue;
             }
             let inside: Vec<&str> = lines[at..end].iter().map(|line| line.get(indent..).unwrap_or("")).collect();
+            if is_script {
+                commands += 1;
+                let (script, page) = (inside.join("\n"), page.display());
+                let printed = run(folder.path(), &format!("set -e\n{script}\necho {DONE}"));
+                if printed.last().is_none_or(|line| line != DONE) {
+                    faults += &format!("{page}: `{script}` fails:\n{}\n\n", printed.join("\n"));
+                }
+                continue;
+            }
             for step in steps(&inside) {
                 commands += 1;
                 let printed = run(folder.path(), &step.command);
@@ -154,7 +171,9 @@ fn each_command_prints_what_the_page_shows() {
                     }
                     found
                 };
-                let all = std::iter::once(format!("$ {}", step.command.replace('\n', "\n> "))).chain(said);
+                let all =
+                    std::iter::once(format!("$ {}", step.command.replace('\n', "\n> ").replace("\n> \n", "\n>\n")))
+                        .chain(said);
                 let all = all.flat_map(|text| text.split('\n').map(str::to_string).collect::<Vec<_>>());
                 written.extend(all.map(|line| if line.is_empty() { line } else { " ".repeat(indent) + &line }));
             }
