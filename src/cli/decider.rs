@@ -22,7 +22,7 @@ use dryrack_units::SimTime;
 #[derive(Debug, Args)]
 pub struct OutsideArgs {
     /// Command line of a scheduler that decides in place of the profile, such as "python3 first_fit.py", or a
-    /// kube-scheduler and its flags, as in kube-scheduler=PATH
+    /// kube-scheduler and its flags, as in kube-scheduler=PATH; or unix:SOCKET, where a program listens already
     #[arg(long, value_name = "CMD", conflicts_with_all = ["stream", "paranoid", "plain"])]
     pub outside: Option<String>,
     /// Write every message from and to that scheduler to FILE

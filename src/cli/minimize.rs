@@ -19,7 +19,7 @@ use dryrack_minimize::{
     Failing, Failures, Limits, MinimizeProgress, Minimized, Rehearser, Size, is_composed, minimize as reduce,
     named_profile, with_entries, without_entry,
 };
-use dryrack_outside::{Command, KUBE_SCHEDULER};
+use dryrack_outside::{Command, KUBE_SCHEDULER, SOCKET};
 use dryrack_released::Release;
 use dryrack_scenario::{Options, Outside, load};
 use dryrack_units::counted;
@@ -196,6 +196,7 @@ impl MinimizeArgs {
         };
         match &command {
             Command::Lines(words) => words.iter().map(word).collect::<Vec<_>>().join(" "),
+            Command::Socket(path) => quoted(&format!("{SOCKET}{}", self.seen_from_out(&path.display().to_string()))),
             Command::KubeScheduler { program, flags } => {
                 let program = quoted(&self.seen_from_out(&program.display().to_string()));
                 let flags: String = flags.iter().map(|flag| format!(" {}", word(flag))).collect();

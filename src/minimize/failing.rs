@@ -156,7 +156,7 @@ fn judged(
     let is_decided_outside = outside.is_some();
     let (rehearsed, failed) = match outside {
         None => (rehearse(&rehearsal, expectations.clone(), &progress, Caching::On, vec![&mut standings]), None),
-        Some(setup) if setup.command.words().is_none() => {
+        Some(setup) if setup.command.is_kube_scheduler() => {
             let mut program = dryrack_rehearse::start(setup, &rehearsal)?;
             let sinks: Vec<&mut dyn Sink> = vec![&mut standings];
             let rehearsed = rehearse_decided(&rehearsal, expectations.clone(), &progress, sinks, program.as_decider());

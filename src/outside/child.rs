@@ -1,20 +1,25 @@
-//! The child process. It starts in its own process group, each line of its output has a deadline, and it is killed with
-//! its group.
+//! The other process. Each line of its output has a deadline. It is a child process in its own process group, which is
+//! killed with its group, or a process that runs already and listens at a Unix socket.
 //!
-//! One thread reads its stdout, one reads its stderr and one writes its stdin. So a process that does not read or write
+//! One thread reads its output, one reads its stderr and one writes its input. So a process that does not read or write
 //! can delay the run only until the deadline for an answer.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Child as Process, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Child as Process, Command as Line, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use thiserror::Error;
+
+use super::setup::Command;
 
 /// The longest accepted line of output, in bytes.
 pub const LONGEST_LINE: usize = 16 << 20;
@@ -41,9 +46,26 @@ pub enum ReadResult {
     Silence,
 }
 
+/// The error for a program that could not be started or reached.
+#[derive(Debug, Error)]
+#[error("the scheduler in another process could not be started: {program}: {why}")]
+pub struct NotStarted {
+    pub program: String,
+    pub why: String,
+}
+
+/// What the lines go to.
+enum Peer {
+    /// A child process, which leads this process group.
+    Process {
+        process: Process,
+        group: Pid,
+    },
+    Socket(UnixStream),
+}
+
 pub struct Child {
-    process: Process,
-    group: Pid,
+    peer: Peer,
     to_write: Option<Sender<Vec<u8>>>,
     lines: Receiver<ReadResult>,
     errors: Arc<Mutex<VecDeque<u8>>>,
@@ -52,11 +74,39 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts the command. A relative program with a `/` is relative to `folder`; one without `/` is looked up in
-    /// `PATH`.
-    pub fn start(command: &[String], folder: &Path) -> io::Result<Child> {
+    /// Starts the command, or connects to its socket. Paths are relative to `folder`; a program without `/` is looked
+    /// up in `PATH`.
+    pub fn of(command: &Command, folder: &Path) -> Result<Child, NotStarted> {
+        match command {
+            Command::Lines(words) => Child::start(words, folder).map_err(|error| {
+                let program = words.first().cloned().unwrap_or_default();
+                NotStarted { program, why: error.to_string() }
+            }),
+            Command::Socket(path) => Child::connect(&folder.join(path)).map_err(|error| {
+                let why = match error.kind() {
+                    io::ErrorKind::NotFound => "there is no such socket; start the program first".to_string(),
+                    io::ErrorKind::ConnectionRefused => "no program listens there; start it first".to_string(),
+                    _ => error.to_string(),
+                };
+                NotStarted { program: command.to_string(), why }
+            }),
+            Command::KubeScheduler { .. } => {
+                let why =
+                    "it speaks the API of Kubernetes, and this command drives programs of the protocol of JSON lines";
+                Err(NotStarted { program: command.to_string(), why: why.to_string() })
+            }
+        }
+    }
+
+    fn connect(path: &Path) -> io::Result<Child> {
+        let socket = UnixStream::connect(path)?;
+        let (input, output) = (socket.try_clone()?, socket.try_clone()?);
+        Ok(Child::with(Peer::Socket(socket), input, output, io::empty()))
+    }
+
+    fn start(command: &[String], folder: &Path) -> io::Result<Child> {
         let (program, arguments) = command.split_first().ok_or_else(|| io::Error::other("an empty command"))?;
-        let mut line = Command::new(program);
+        let mut line = Line::new(program);
         line.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // Give the process its own group, so that its children can be killed with it.
         line.process_group(0);
@@ -65,19 +115,27 @@ impl Child {
         }
         let mut process = line.spawn()?;
         let group = Pid::from_child(&process);
-        let (input, output, errors) = (process.stdin.take(), process.stdout.take(), process.stderr.take());
+        let input = process.stdin.take().expect("it is piped");
+        let output = process.stdout.take().expect("it is piped");
+        let errors = process.stderr.take().expect("it is piped");
+        Ok(Child::with(Peer::Process { process, group }, input, output, errors))
+    }
+
+    fn with(
+        peer: Peer,
+        input: impl Write + Send + 'static,
+        output: impl Read + Send + 'static,
+        errors: impl Read + Send + 'static,
+    ) -> Child {
         let (to_write, what) = mpsc::channel();
-        let input = input.expect("it is piped");
         thread::spawn(move || write_all(input, &what));
         let (say, lines) = mpsc::sync_channel(LINES_AHEAD);
-        let output = output.expect("it is piped");
         thread::spawn(move || read_lines(BufReader::new(output), &say));
         let kept = Arc::new(Mutex::new(VecDeque::new()));
         let (over, errors_over) = mpsc::channel();
-        let (keep, errors) = (Arc::clone(&kept), errors.expect("it is piped"));
+        let keep = Arc::clone(&kept);
         thread::spawn(move || keep_errors(errors, &keep, &over));
-        let to_write = Some(to_write);
-        Ok(Child { process, group, to_write, lines, errors: kept, errors_over, is_over: false })
+        Child { peer, to_write: Some(to_write), lines, errors: kept, errors_over, is_over: false }
     }
 
     /// Sends a line. Only the answer shows whether the process has read the line.
@@ -99,6 +157,10 @@ impl Child {
     /// How the process ended, such as `exited with code 3` or `was killed by signal 9`. Kills a process that has not
     /// ended.
     pub fn ending(&mut self) -> String {
+        if let Peer::Socket(_) = self.peer {
+            self.kill();
+            return "closed the connection".to_string();
+        }
         match self.await_end() {
             Some(status) => ending(status),
             None => {
@@ -108,10 +170,14 @@ impl Child {
         }
     }
 
-    /// Waits briefly for the process to end by itself, then kills its group.
+    /// Waits briefly for the process to end by itself, then kills its group. A socket is closed when the process has
+    /// closed it, or after the same time.
     pub fn dismiss(&mut self) {
         self.to_write = None;
-        self.await_end();
+        match self.peer {
+            Peer::Process { .. } => drop(self.await_end()),
+            Peer::Socket(_) => while let ReadResult::Line(_) = self.read_next(FAREWELL) {},
+        }
         self.kill();
     }
 
@@ -125,24 +191,33 @@ impl Child {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Kills the process and its group.
+    /// Kills the process and its group. A process behind a socket lives on, and only the connection ends.
     pub fn kill(&mut self) {
-        if !std::mem::replace(&mut self.is_over, true) {
-            // The leader has not been reaped, so the group number still belongs to it.
-            let _gone = kill_process_group(self.group, Signal::KILL);
-            let _reaped = self.process.wait();
+        if std::mem::replace(&mut self.is_over, true) {
+            return;
+        }
+        match &mut self.peer {
+            Peer::Process { process, group } => {
+                // The leader has not been reaped, so the group number still belongs to it.
+                let _gone = kill_process_group(*group, Signal::KILL);
+                let _reaped = process.wait();
+            }
+            Peer::Socket(socket) => {
+                let _closed = socket.shutdown(Shutdown::Both);
+            }
         }
     }
 
     /// Waits briefly for the process to end. Does not reap it, because its group must be killed first.
     fn await_end(&mut self) -> Option<ExitStatus> {
         use rustix::process::{WaitId, WaitIdOptions, waitid};
+        let Peer::Process { group, .. } = &self.peer else { return None };
         let (never, pause) = mpsc::channel::<()>();
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         let mut waited = Duration::ZERO;
         let mut step = Duration::from_micros(500);
         let status = loop {
-            match waitid(WaitId::Pid(self.group), options) {
+            match waitid(WaitId::Pid(*group), options) {
                 Ok(Some(status)) => break Some(status),
                 Ok(None) if waited < FAREWELL => {
                     let _nobody = pause.recv_timeout(step);
@@ -174,7 +249,7 @@ fn ending(status: ExitStatus) -> String {
     }
 }
 
-fn write_all(mut input: ChildStdin, what: &Receiver<Vec<u8>>) {
+fn write_all(mut input: impl Write, what: &Receiver<Vec<u8>>) {
     while let Ok(line) = what.recv() {
         if input.write_all(&line).and_then(|()| input.flush()).is_err() {
             return;

@@ -10,10 +10,11 @@
     outside.serve("my-scheduler", "1.0", decide)
 
 `world` holds what dryrack has said: `now`, and `nodes`, `fleets`, `jobs` and `runs`, each a dict from name to the
-object as PROTOCOL.md describes it. What is printed goes to standard error, since standard output is the protocol's.
+object as docs/src/protocol.md describes it. What is printed goes to standard error, since standard output is the protocol's.
 """
 import json
 import os
+import socket
 import sys
 
 PROTOCOL = 1
@@ -84,35 +85,81 @@ def cancel(run=None, job=None, because=None, text=None):
     return _decision("cancel", run=run and _name(run), job=job, because=because, text=text)
 
 
+class Conversation:
+    """The questions of one run. `ask` gives the next one, and `answer` answers it.
+
+    `lines` gives the messages of dryrack, and `out` is a text file for the answers."""
+
+    def __init__(self, lines, out, name, version, wants=(), can=()):
+        self.world, self.job, self._lines, self._out = None, None, iter(lines), out
+        self._hello = {"name": name, "version": version, "wants": list(wants), "can": list(can)}
+        self._question = None
+
+    def _say(self, **message):
+        self._out.write(json.dumps(message, separators=(",", ":")) + "\n")
+        self._out.flush()
+
+    def ask(self):
+        """`decide` or `evaluate` (a question about `self.job`), or None when the run is over."""
+        for line in self._lines:
+            message = json.loads(line)
+            kind = message["type"]
+            if kind == "hello":
+                self.world = World(message)
+                self._say(type="hello", protocol=PROTOCOL, **self._hello)
+            elif kind in ("snapshot", "delta"):
+                self.world.hear(message)
+            elif kind == "bye":
+                return None
+            else:
+                self._question, self.world.now = message, message["now"]
+                if kind == "decide":
+                    self.world._waiting, self.world.wake_at = message["waiting"], None
+                else:
+                    self.job = message["job"]
+                return kind
+        return None
+
+    def answer(self, answer):
+        """Answers with a list of decisions, or with what `evaluated` holds."""
+        if self._question["type"] == "decide":
+            decisions = list(answer or [])
+            wish = {} if self.world.wake_at is None else {"wake_at": self.world.wake_at}
+            self._say(type="decisions", id=self._question["id"], decisions=decisions, **wish)
+            self.world.usage, self.world.refused = [], []
+        else:
+            self._say(type="evaluated", id=self._question["id"], **answer)
+
+
+def _hold(lines, out, name, version, decide, evaluate, wants):
+    conversation = Conversation(lines, out, name, version, wants, ["evaluate"] if evaluate else [])
+    while (question := conversation.ask()) is not None:
+        world = conversation.world
+        conversation.answer(decide(world) if question == "decide" else evaluate(world, conversation.job))
+
+
 def serve(name, version, decide, evaluate=None, wants=()):
     """Answers until dryrack says goodbye. `decide(world)` gives decisions; `world.wake_at` may be set to be asked again.
     `evaluate(world, job)` gives what `evaluated` holds, such as `{"fits": False, "text": "no room"}`."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     sys.stdout = sys.stderr
+    _hold(sys.stdin, out, name, version, decide, evaluate, wants)
 
-    def say(**message):
-        out.write(json.dumps(message, separators=(",", ":")) + "\n")
-        out.flush()
 
-    world = None
-    for line in sys.stdin:
-        message = json.loads(line)
-        kind = message["type"]
-        if kind == "hello":
-            world = World(message)
-            can = ["evaluate"] if evaluate else []
-            say(type="hello", protocol=PROTOCOL, name=name, version=version, wants=list(wants), can=can)
-        elif kind in ("snapshot", "delta"):
-            world.hear(message)
-        elif kind == "decide":
-            world.now, world._waiting, world.wake_at = message["now"], message["waiting"], None
-            decisions = list(decide(world) or [])
-            wish = {} if world.wake_at is None else {"wake_at": world.wake_at}
-            say(type="decisions", id=message["id"], decisions=decisions, **wish)
-            world.usage, world.refused = [], []
-        elif kind == "evaluate":
-            world.now = message["now"]
-            say(type="evaluated", id=message["id"], **evaluate(world, message["job"]))
-        elif kind == "bye":
-            return
+def listen(path, name, version, decide, evaluate=None, wants=(), runs=None):
+    """Like `serve`, for a program that runs already: dryrack connects to this Unix socket (`--outside unix:PATH`). One run
+    after the other is answered: `runs` of them, or without end. Standard output stays free."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        try:
+            listener.listen()
+            print(f"{name} {version} listens at {path}", file=sys.stderr, flush=True)
+            while runs is None or runs > 0:
+                runs = runs and runs - 1
+                connection, _ = listener.accept()
+                with connection, connection.makefile("r", encoding="utf-8") as lines:
+                    with connection.makefile("w", encoding="utf-8") as out:
+                        _hold(lines, out, name, version, decide, evaluate, wants)
+        finally:
+            os.unlink(path)

@@ -1,7 +1,7 @@
 //! Floor 6. Schedulers in other processes: the protocol by which they decide in a simulated run.
 //!
 //! ```text
-//! engine ──Decider──> Session ──lines──> Child: a process with a deadline for each answer
+//! engine ──Decider──> Session ──lines──> Child: a process or a socket, with a deadline for each answer
 //!                       │  └── Mirror: what the program was told, built from records
 //!                       └── answers as inputs; faults in them by name
 //! ```
@@ -21,10 +21,11 @@ mod placing;
 mod session;
 mod setup;
 
+pub use child::NotStarted;
 pub use dryrack_event::{ProgramFailure as Failure, ProgramName, Timings};
 pub use message::{LineFault, PROTOCOL, check_line};
-pub use session::{IdleProcess, NotStarted, Session};
-pub use setup::{Command, CommandError, KUBE_SCHEDULER, Setup, ThinkTime};
+pub use session::{IdleProcess, Session};
+pub use setup::{Command, CommandError, KUBE_SCHEDULER, SOCKET, Setup, ThinkTime};
 
 /// The JSON Schema of all messages.
 pub const SCHEMA: &str = include_str!("protocol.schema.json");

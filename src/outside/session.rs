@@ -6,9 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use thiserror::Error;
 
-use super::child::{Child, LONGEST_LINE, ReadResult};
+use super::child::{Child, LONGEST_LINE, NotStarted, ReadResult};
 use super::message::{self, Cancel, CancelBecause, Capability, Decision, Hello, Interest, LineFault, PROTOCOL, cut};
 use super::mirror::{Changes, Mirror};
 use super::objects;
@@ -31,14 +30,6 @@ const MOST_AT_ONCE: u32 = 10_000;
 const MOST_REFUSED: u32 = 3;
 /// The largest number of questions in a row without a decision.
 const MOST_IDLE: u32 = 1_000_000;
-
-/// The error for a program that could not be started.
-#[derive(Debug, Error)]
-#[error("the scheduler in another process could not be started: {program}: {why}")]
-pub struct NotStarted {
-    pub program: String,
-    pub why: String,
-}
 
 pub struct Session {
     setup: Setup,
@@ -95,14 +86,9 @@ impl Session {
                 && kept.setup.folder == setup.folder
                 && kept.setup.driver == setup.driver
         };
-        let Some(words) = setup.command.words() else {
-            let why = "it speaks the API of Kubernetes, and this command drives programs of the protocol of JSON lines";
-            return Err(NotStarted { program: setup.command.to_string(), why: why.to_string() });
-        };
         let child = match kept.filter(is_alike) {
             Some(kept) => kept.child,
-            None => Child::start(words, &setup.folder)
-                .map_err(|error| NotStarted { program: words[0].clone(), why: error.to_string() })?,
+            None => Child::of(&setup.command, &setup.folder)?,
         };
         Ok(Session {
             restarts_left: setup.restarts,
@@ -277,8 +263,8 @@ impl Session {
         (self.has_snapshot, self.wake_at) = (false, None);
         self.indexes.clear();
         self.refused.clear();
-        let child = Child::start(self.setup.command.words().unwrap_or_default(), &self.setup.folder);
-        self.child = Some(child.map_err(|error| LineFault::new(OutsideFault::NotStarted, error.to_string()))?);
+        let child = Child::of(&self.setup.command, &self.setup.folder);
+        self.child = Some(child.map_err(|error| LineFault::new(OutsideFault::NotStarted, error.why))?);
         Ok(())
     }
 

@@ -60,17 +60,22 @@ pub enum ThinkTime {
     Fixed(SimDuration),
 }
 
-/// A program and its arguments.
+/// How the program is reached: a command that starts it, or where it listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// A program that speaks the protocol of this room.
+    /// A program that speaks the protocol of this room, and its arguments.
     Lines(Vec<String>),
+    /// A program that runs already. It listens at this Unix socket, and speaks the protocol of this room.
+    Socket(PathBuf),
     /// A kube-scheduler, which speaks the API of Kubernetes, and its flags.
     KubeScheduler { program: PathBuf, flags: Vec<String> },
 }
 
 /// How the text of a command begins that names a kube-scheduler.
 pub const KUBE_SCHEDULER: &str = "kube-scheduler=";
+
+/// How the text of a command begins that names a Unix socket.
+pub const SOCKET: &str = "unix:";
 
 /// Why a text is not a command.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -83,6 +88,8 @@ pub enum CommandError {
     Zero,
     #[error("`kube-scheduler=` names no program; expected its path, as in `kube-scheduler=./kube-scheduler`")]
     NoKubeScheduler,
+    #[error("`unix:` names no socket; expected one path, as in `unix:/tmp/scheduler.sock`")]
+    NoSocket,
     #[error("the path begins with `~/`, but there is no home folder (`HOME` is not set)")]
     NoHome,
     #[error("{0}")]
@@ -97,7 +104,11 @@ impl Command {
             None => Err(CommandError::Empty),
             Some(program) if program.is_empty() => Err(CommandError::Empty),
             Some(_) if words.iter().any(|word| word.contains('\0')) => Err(CommandError::Zero),
-            Some(_) => Ok(Command::Lines(words)),
+            Some(program) => match program.strip_prefix(SOCKET) {
+                None => Ok(Command::Lines(words)),
+                Some(path) if path.is_empty() || words.len() > 1 => Err(CommandError::NoSocket),
+                Some(path) => Ok(Command::Socket(at_home(path).ok_or(CommandError::NoHome)?)),
+            },
         }
     }
 
@@ -115,7 +126,7 @@ impl Command {
     }
 
     /// Reads the value of `--outside`. It is a command line, a released program such as `gpustack==0.6.0`, whose
-    /// command comes from `released`, or `kube-scheduler=PATH` with flags of that program.
+    /// command comes from `released`, `kube-scheduler=PATH` with flags of that program, or `unix:PATH`.
     pub fn read(text: &str) -> Result<Command, CommandError> {
         match text.trim().split_once("==") {
             Some((name, version)) if is_word(name) && is_word(version) => released(name, version),
@@ -145,12 +156,8 @@ impl Command {
         }
     }
 
-    /// The words of a program that speaks the protocol of this room.
-    pub fn words(&self) -> Option<&[String]> {
-        match self {
-            Command::Lines(words) => Some(words),
-            Command::KubeScheduler { .. } => None,
-        }
+    pub fn is_kube_scheduler(&self) -> bool {
+        matches!(self, Command::KubeScheduler { .. })
     }
 }
 
@@ -158,6 +165,7 @@ impl fmt::Display for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Command::Lines(words) => f.write_str(&words.join(" ")),
+            Command::Socket(path) => write!(f, "{SOCKET}{}", path.display()),
             Command::KubeScheduler { program, .. } => write!(f, "{KUBE_SCHEDULER}{}", program.display()),
         }
     }
@@ -230,8 +238,12 @@ mod tests {
             ("./run --x==3", &["./run", "--x==3"]),
         ];
         for (text, wanted) in rows {
-            assert_eq!(Command::read(text).expect(text).words().expect("lines"), wanted, "{text}");
+            let wanted = wanted.iter().map(|word| word.to_string()).collect();
+            assert_eq!(Command::read(text), Ok(Command::Lines(wanted)), "{text}");
         }
+        assert_eq!(Command::read("unix:/tmp/a.sock"), Ok(Command::Socket(PathBuf::from("/tmp/a.sock"))));
+        assert_eq!(Command::read("unix:"), Err(CommandError::NoSocket));
+        assert_eq!(Command::read("unix:/tmp/a.sock --fast"), Err(CommandError::NoSocket));
         let flags = vec!["--config".to_string(), "my file.yaml".to_string()];
         let wanted = Command::KubeScheduler { program: PathBuf::from("./bin/kube-scheduler"), flags };
         assert_eq!(Command::read("kube-scheduler=./bin/kube-scheduler --config 'my file.yaml'"), Ok(wanted));

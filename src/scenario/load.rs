@@ -551,7 +551,7 @@ fn decided(
     refuse_sets(arrivals, world, report);
     let program = Program { when_unsafe: if setup.allows_unsafe { Unsafe::Allowed } else { Unsafe::Refused } };
     match setup.command {
-        Command::Lines(_) => Arc::new(profile.decided_by(program)),
+        Command::Lines(_) | Command::Socket(_) => Arc::new(profile.decided_by(program)),
         Command::KubeScheduler { .. } if profile.flow.places_pods() => {
             Arc::new(profile.decided_by_kube_scheduler(program))
         }

@@ -21,6 +21,8 @@ trials! {
         a_failed_process_ends_the_run_with_a_named_fault,
         the_errors_of_a_failed_process_are_shown,
         a_program_that_cannot_be_started_is_bad_input,
+        a_program_that_listens_at_a_socket_decides_as_one_that_is_started,
+        a_connection_that_ends_is_a_named_fault,
         a_fresh_process_takes_over_as_often_as_is_allowed,
         a_process_killed_at_every_tenth_message_leaves_a_whole_log,
         two_runs_with_the_same_program_give_the_same_log,
@@ -227,11 +229,74 @@ fn a_program_that_cannot_be_started_is_bad_input() {
         ("--outside=", "the command is empty"),
         ("--outside=python3 'x", "a quotation mark ' is not closed"),
         ("--outside=gpustack==0.0.1", "gpustack==0.0.1"),
+        ("--outside=unix:", "`unix:` names no socket"),
+        ("--outside=unix:a.sock --fast", "`unix:` names no socket"),
     ];
     for (typed, wanted) in rows {
         let said = stderr(dir.path(), &["run", "it.yaml", typed], 2);
         assert!(said.contains(wanted), "{said}");
     }
+}
+
+/// Starts first fit as a program that listens at the socket `it.sock`, and waits until it says so.
+fn listening(dir: &Path, runs: u32) -> std::process::Child {
+    let (example, ours) = (Path::new(FIRST_FIT).parent().expect("a folder"), dir.join("it.sock"));
+    let code = format!(
+        "import sys; sys.path.insert(0, {example:?}); import first_fit as it; \
+         it.outside.listen({ours:?}, 'first-fit', '1.0', it.decide, runs={runs})"
+    );
+    let mut line = std::process::Command::new("python3");
+    let mut program = line.args(["-B", "-c", &code]).stderr(std::process::Stdio::piped()).spawn().expect("it starts");
+    let mut said = std::io::BufReader::new(program.stderr.take().expect("it is piped"));
+    let mut first = String::new();
+    std::io::BufRead::read_line(&mut said, &mut first).expect("a line");
+    assert!(first.starts_with("first-fit 1.0 listens at ") && first.ends_with("it.sock\n"), "{first}");
+    program
+}
+
+fn a_program_that_listens_at_a_socket_decides_as_one_that_is_started() {
+    let dir = empty();
+    write(dir.path(), "it.yaml", &scenario("good"));
+    let command = format!("python3 -B {FIRST_FIT}");
+    stdout(dir.path(), &["run", "it.yaml", "--outside", &command, "--out", "started"], 0);
+    let mut program = listening(dir.path(), 3);
+    stdout(dir.path(), &["run", "it.yaml", "--outside", "unix:it.sock", "--out", "listens"], 0);
+    let own = scenario("good").replace(&format!("[python3, {FAULTY}, good]"), "\"unix:it.sock\"");
+    assert!(own.contains("unix:it.sock"), "{own}");
+    write(dir.path(), "own.yaml", &own);
+    stdout(dir.path(), &["test", "own.yaml"], 0);
+    stdout(dir.path(), &["run", "own.yaml", "--out", "named"], 0);
+    assert!(program.wait().expect("it ends").success());
+    // The headers hold the text of the scenario.
+    let log = |folder: &str| {
+        let mut records = records(&dir.path().join(folder));
+        (records.pop().expect("a footer")["footer"]["digest"].clone(), records.split_off(1))
+    };
+    assert!(log("started") == log("listens") && log("started") == log("named"), "they decide otherwise");
+    let said = stderr(dir.path(), &["run", "own.yaml"], 2);
+    assert!(said.contains("could not be started: unix:it.sock: there is no such socket"), "{said}");
+}
+
+fn a_connection_that_ends_is_a_named_fault() {
+    let dir = empty();
+    write(dir.path(), "it.yaml", &scenario("good"));
+    let listener = std::os::unix::net::UnixListener::bind(dir.path().join("it.sock")).expect("a socket");
+    // It is closed at the first message, without an answer.
+    let closing = std::thread::spawn(move || {
+        let (connection, _) = listener.accept().expect("a connection");
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(connection), &mut line).expect("a line");
+        line
+    });
+    let output = run(dir.path(), &["--outside", "unix:it.sock", "--out", "log"]);
+    assert!(closing.join().expect("it ends").contains("\"hello\""));
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
+    assert!(said.contains("process_died") && said.contains("it closed the connection"), "{said}");
+    std::fs::remove_file(dir.path().join("it.sock")).expect("removed");
+    std::fs::write(dir.path().join("it.sock"), "").expect("written");
+    let said = stderr(dir.path(), &["run", "it.yaml", "--outside", "unix:it.sock"], 2);
+    assert!(said.contains("no program listens there"), "{said}");
 }
 
 /// A process that dies at any message is replaced, and the run completes.
