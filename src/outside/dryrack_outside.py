@@ -10,25 +10,41 @@
     outside.serve("my-scheduler", "1.0", decide)
 
 `world` holds what dryrack has said: `now`, and `nodes`, `fleets`, `jobs` and `runs`, each a dict from name to the
-object as docs/src/protocol.md describes it. What is printed goes to standard error, since standard output is the protocol's.
+object as docs/src/protocol.md describes it. What is printed goes to standard error, since standard output is the
+protocol's.
 """
+from __future__ import annotations
+
 import json
 import os
 import socket
 import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Optional, TextIO, Union
 
 PROTOCOL = 1
+
+# A message, an object of one, or a decision: what JSON calls an object.
+Object = dict[str, Any]
 
 
 class World:
     """All that is known, kept up to date by snapshots and deltas."""
 
-    def __init__(self, hello):
-        self.hello, self.driver, self.now = hello, hello.get("driver") or {}, 0
-        self.nodes, self.fleets, self.jobs, self.runs = {}, {}, {}, {}
-        self.usage, self.refused, self.wake_at, self._waiting = [], [], None, []
+    def __init__(self, hello: Object) -> None:
+        self.hello = hello
+        self.driver: Object = hello.get("driver") or {}
+        self.now: int = 0
+        self.nodes: dict[str, Object] = {}
+        self.fleets: dict[str, Object] = {}
+        self.jobs: dict[str, Object] = {}
+        self.runs: dict[str, Object] = {}
+        self.usage: list[Object] = []
+        self.refused: list[Object] = []
+        self.wake_at: Optional[int] = None
+        self._waiting: list[str] = []
 
-    def hear(self, message):
+    def hear(self, message: Object) -> None:
         if message["type"] == "snapshot":
             self.nodes, self.fleets, self.jobs, self.runs = {}, {}, {}, {}
         self.now = message["now"]
@@ -41,69 +57,80 @@ class World:
             self.jobs.pop(name, None)
         self.usage, self.refused = message.get("usage", []), message.get("refused", [])
 
-    def waiting(self):
+    def waiting(self) -> list[Object]:
         """The runs to decide on, in the order in which they began to wait."""
         return [self.runs[name] for name in self._waiting]
 
-    def job(self, run):
+    def job(self, run: Object) -> Object:
         return self.jobs[run["job"]]
 
-    def running(self):
+    def running(self) -> list[Object]:
         return [run for run in self.runs.values() if run["parts"]]
 
 
-def part(node, tasks=None, gpus=(), blocks=None, cpu_milli=None, ram=None):
+Decide = Callable[[World], Optional[Iterable[Object]]]
+Evaluate = Callable[[World, Object], Object]
+Run = Union[Object, str]
+
+
+def part(node: str, tasks: Optional[int] = None, gpus: Iterable[Any] = (), blocks: Any = None,
+         cpu_milli: Optional[int] = None, ram: Optional[int] = None) -> Object:
     said = {"node": node, "tasks": tasks, "gpus": list(gpus), "blocks": blocks, "cpu_milli": cpu_milli, "ram": ram}
     return {key: value for key, value in said.items() if value is not None}
 
 
-def _decision(do, **fields):
+def _decision(do: str, **fields: Any) -> Object:
     return {"do": do, **{key.rstrip("_"): value for key, value in fields.items() if value is not None}}
 
 
-def _name(run):
-    return run["run"] if isinstance(run, dict) else run
+def _name(run: Run) -> str:
+    return run if isinstance(run, str) else str(run["run"])
 
 
-def place(run, parts):
-    return _decision("place", run=_name(run), parts=parts)
+def place(run: Run, parts: Sequence[Object]) -> Object:
+    return _decision("place", run=_name(run), parts=list(parts))
 
 
-def wait(run, reasons=None, text=None):
+def wait(run: Run, reasons: Optional[dict[str, int]] = None, text: Optional[str] = None) -> Object:
     return _decision("wait", run=_name(run), reasons=reasons, text=text)
 
 
-def refuse(run, reasons=None, text=None):
+def refuse(run: Run, reasons: Optional[dict[str, int]] = None, text: Optional[str] = None) -> Object:
     return _decision("refuse", run=_name(run), reasons=reasons, text=text)
 
 
-def preempt(run, for_=None, text=None):
+def preempt(run: Run, for_: Optional[Run] = None, text: Optional[str] = None) -> Object:
     return _decision("preempt", run=_name(run), for_=for_ and _name(for_), text=text)
 
 
-def cancel(run=None, job=None, because=None, text=None):
+def cancel(run: Optional[Run] = None, job: Optional[str] = None, because: Optional[str] = None,
+           text: Optional[str] = None) -> Object:
     return _decision("cancel", run=run and _name(run), job=job, because=because, text=text)
 
 
 class Conversation:
-    """The questions of one run. `ask` gives the next one, and `answer` answers it.
+    """The questions of one run: `ask` gives the next one, and `answer` answers it.
 
     `lines` gives the messages of dryrack, and `out` is a text file for the answers."""
 
-    def __init__(self, lines, out, name, version, wants=(), can=()):
-        self.world, self.job, self._lines, self._out = None, None, iter(lines), out
+    def __init__(self, lines: Iterable[str], out: TextIO, name: str, version: str, wants: Iterable[str] = (),
+                 can: Iterable[str] = ()) -> None:
+        self.world = World({})
+        self.job: Object = {}
+        self._lines: Iterator[str] = iter(lines)
+        self._out = out
         self._hello = {"name": name, "version": version, "wants": list(wants), "can": list(can)}
-        self._question = None
+        self._question: Object = {}
 
-    def _say(self, **message):
+    def _say(self, **message: Any) -> None:
         self._out.write(json.dumps(message, separators=(",", ":")) + "\n")
         self._out.flush()
 
-    def ask(self):
-        """`decide` or `evaluate` (a question about `self.job`), or None when the run is over."""
+    def ask(self) -> Optional[str]:
+        """`decide`, `evaluate` (a question about `self.job`), or None when the run is over."""
         for line in self._lines:
             message = json.loads(line)
-            kind = message["type"]
+            kind: str = message["type"]
             if kind == "hello":
                 self.world = World(message)
                 self._say(type="hello", protocol=PROTOCOL, **self._hello)
@@ -120,36 +147,43 @@ class Conversation:
                 return kind
         return None
 
-    def answer(self, answer):
-        """Answers with a list of decisions, or with what `evaluated` holds."""
-        if self._question["type"] == "decide":
-            decisions = list(answer or [])
-            wish = {} if self.world.wake_at is None else {"wake_at": self.world.wake_at}
-            self._say(type="decisions", id=self._question["id"], decisions=decisions, **wish)
-            self.world.usage, self.world.refused = [], []
-        else:
-            self._say(type="evaluated", id=self._question["id"], **answer)
+    def decide(self, decisions: Optional[Iterable[Object]]) -> None:
+        """Answers the question `decide`."""
+        # The decisions may be made only now, by a generator that sets `wake_at`.
+        made = list(decisions or [])
+        wish = {} if self.world.wake_at is None else {"wake_at": self.world.wake_at}
+        self._say(type="decisions", id=self._question["id"], decisions=made, **wish)
+        self.world.usage, self.world.refused = [], []
+
+    def evaluate(self, evaluated: Object) -> None:
+        """Answers the question `evaluate`, such as with `{"fits": False, "text": "no room"}`."""
+        self._say(type="evaluated", id=self._question["id"], **evaluated)
+
+    def hold(self, decide: Decide, evaluate: Optional[Evaluate] = None) -> None:
+        """Answers all questions with these functions."""
+        while (question := self.ask()) is not None:
+            if question == "evaluate" and evaluate:
+                self.evaluate(evaluate(self.world, self.job))
+            else:
+                self.decide(decide(self.world))
 
 
-def _hold(lines, out, name, version, decide, evaluate, wants):
-    conversation = Conversation(lines, out, name, version, wants, ["evaluate"] if evaluate else [])
-    while (question := conversation.ask()) is not None:
-        world = conversation.world
-        conversation.answer(decide(world) if question == "decide" else evaluate(world, conversation.job))
-
-
-def serve(name, version, decide, evaluate=None, wants=()):
-    """Answers until dryrack says goodbye. `decide(world)` gives decisions; `world.wake_at` may be set to be asked again.
-    `evaluate(world, job)` gives what `evaluated` holds, such as `{"fits": False, "text": "no room"}`."""
+def serve(name: str, version: str, decide: Decide, evaluate: Optional[Evaluate] = None,
+          wants: Iterable[str] = ()) -> None:
+    """Answers until dryrack says goodbye. `decide(world)` gives decisions; `world.wake_at` may be set to be asked
+    again. `evaluate(world, job)` gives what `evaluated` holds, such as `{"fits": False, "text": "no room"}`."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     sys.stdout = sys.stderr
-    _hold(sys.stdin, out, name, version, decide, evaluate, wants)
+    can = ["evaluate"] if evaluate else []
+    Conversation(sys.stdin, out, name, version, wants, can).hold(decide, evaluate)
 
 
-def listen(path, name, version, decide, evaluate=None, wants=(), runs=None):
-    """Like `serve`, for a program that runs already: dryrack connects to this Unix socket (`--outside unix:PATH`). One run
-    after the other is answered: `runs` of them, or without end. Standard output stays free."""
+def listen(path: str, name: str, version: str, decide: Decide, evaluate: Optional[Evaluate] = None,
+           wants: Iterable[str] = (), runs: Optional[int] = None) -> None:
+    """Like `serve`, for a program that runs already: dryrack connects to this Unix socket (`--outside unix:PATH`). One
+    run after the other is answered: `runs` of them, or without end. Standard output stays free."""
+    can = ["evaluate"] if evaluate else []
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         try:
@@ -160,6 +194,6 @@ def listen(path, name, version, decide, evaluate=None, wants=(), runs=None):
                 connection, _ = listener.accept()
                 with connection, connection.makefile("r", encoding="utf-8") as lines:
                     with connection.makefile("w", encoding="utf-8") as out:
-                        _hold(lines, out, name, version, decide, evaluate, wants)
+                        Conversation(lines, out, name, version, wants, can).hold(decide, evaluate)
         finally:
             os.unlink(path)

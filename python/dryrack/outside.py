@@ -1,0 +1,1 @@
+../../src/outside/dryrack_outside.py
