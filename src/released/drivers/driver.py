@@ -6,15 +6,18 @@ failure with a name: the program then fell back to something that nobody stated,
 """
 
 import atexit
+import fcntl
 import json
 import os
 import shutil
 import sys
 import tempfile
+import time
 import traceback
 
 PROTOCOL = 1
 FAILED = 70  # EX_SOFTWARE of sysexits.h
+HOME, LOCK = "dryrack-driver-", "lock"
 
 
 class Fault(Exception):
@@ -45,13 +48,33 @@ def _audit(event, args):
         raise PermissionError(f"dryrack: the driver starts no program ({event})")
 
 
+def make_home(folder):
+    """An empty home, and the lock that shows that its process lives. Removes homes whose processes were killed."""
+    for entry in os.scandir(folder):
+        if not entry.name.startswith(HOME) or not entry.is_dir(follow_symlinks=False):
+            continue
+        try:
+            # A process that just starts has no lock yet.
+            if time.time() - entry.stat().st_mtime < 60:
+                continue
+            with open(os.path.join(entry.path, LOCK), "a") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(entry.path, ignore_errors=True)
+        except OSError:
+            pass  # it lives, or belongs to somebody else
+    home = tempfile.mkdtemp(prefix=HOME, dir=folder)
+    lock = open(os.path.join(home, LOCK), "w")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return home, lock
+
+
 def prepare():
     """Takes standard output for the protocol, gives the program an empty home, and shuts the door."""
-    global out, home, _closed
+    global out, home, lock, _closed
     out = os.fdopen(os.dup(1), "w", encoding="utf-8", newline="\n")
     os.dup2(2, 1)  # what the program prints goes to standard error
     owner = os.getpid()
-    home = tempfile.mkdtemp(prefix="dryrack-driver-")
+    home, lock = make_home(tempfile.gettempdir())
     atexit.register(lambda: os.getpid() == owner and shutil.rmtree(home, ignore_errors=True))
     os.environ.update(HOME=home, XDG_CACHE_HOME=home, XDG_CONFIG_HOME=home, XDG_DATA_HOME=home, HF_HOME=home, TMPDIR=home)
     tempfile.tempdir = home
