@@ -138,7 +138,7 @@ fn hold(seeds: std::ops::Range<u64>, profiles: &[&str], vary: impl Fn(&mut Strea
 }
 
 fn what_is_kept_decides_as_the_plain_computation() {
-    hold(0..150, &PROFILES, vary);
+    hold(0..75, &PROFILES, vary);
 }
 
 fn slow_what_is_kept_decides_as_the_plain_computation_in_3000_worlds() {

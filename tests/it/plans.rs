@@ -29,7 +29,11 @@ trials! {
         what_was_run_under_another_profile_is_not_gone_on_with,
         runs_that_the_plan_does_not_have_are_refused,
         a_budget_of_time_ends_a_plan_that_goes_on_later,
+        twelve_kills_change_nothing,
+    ]
+    Time: [
         slow_fifty_kills_change_nothing,
+        slow_searches_find_what_the_whole_grid_has_in_twenty_plans,
     ]
 }
 
@@ -270,12 +274,21 @@ constraints: [max(queue_wait) <= 100h]
 }
 
 /// The sweep gives the same result even if it is killed fifty times.
+fn twelve_kills_change_nothing() {
+    kills_change_nothing(12, &PLAN.replace("1..12", "1..20").replace("seeds: 1..4", "seeds: 1..12"));
+}
+
 fn slow_fifty_kills_change_nothing() {
-    let dir = planned(&PLAN.replace("1..12", "1..40").replace("seeds: 1..4", "seeds: 1..25"));
+    kills_change_nothing(50, &PLAN.replace("1..12", "1..40").replace("seeds: 1..4", "seeds: 1..25"));
+}
+
+/// Kills a sweep so often, each time later, and goes on with it.
+fn kills_change_nothing(kills: u64, plan: &str) {
+    let dir = planned(plan);
     stdout(dir.path(), &["plan", "plan.yaml", "--out", "whole"], 0);
     let length = std::fs::metadata(dir.path().join("whole/runs.jsonl")).expect("it was written").len();
     let journal = dir.path().join("killed/runs.jsonl");
-    for kill in 1..=50 {
+    for kill in 1..=kills {
         let mut child = Command::new(env!("CARGO_BIN_EXE_dryrack"))
             .args(["plan", "plan.yaml", "--out", "killed", "--resume"])
             .current_dir(dir.path())
@@ -283,7 +296,7 @@ fn slow_fifty_kills_change_nothing() {
             .spawn()
             .expect("it starts");
         // Each kill comes during the sweep, and later than the previous one.
-        let far_enough = length * kill / 52;
+        let far_enough = length * kill / (kills + 2);
         let come = || std::fs::metadata(&journal).map_or(0, |found| found.len());
         while come() < far_enough {
             assert!(child.try_wait().expect("it can be asked").is_none(), "ended before the kill {kill}");
@@ -296,8 +309,16 @@ fn slow_fifty_kills_change_nothing() {
     assert_eq!(files(&dir.path().join("whole")), files(&dir.path().join("killed")));
 }
 
-/// Over twenty plans, a search finds the same cheapest alternative as the whole grid, and runs at most a quarter of it.
 fn a_search_finds_what_the_whole_grid_has() {
+    searches_find_what_the_whole_grid_has(10);
+}
+
+fn slow_searches_find_what_the_whole_grid_has_in_twenty_plans() {
+    searches_find_what_the_whole_grid_has(20);
+}
+
+/// Over so many plans, a search finds the same cheapest alternative as the whole grid, and runs at most a quarter of it.
+fn searches_find_what_the_whole_grid_has(plans: usize) {
     let mut shares = Vec::new();
     for (index, (factors, minimize, wait, load)) in [
         ("workers: 1..60, profile: [fifo, first-fit]", "gpus", "20m", "20/h"),
@@ -308,7 +329,7 @@ fn a_search_finds_what_the_whole_grid_has() {
     ]
     .iter()
     .cycle()
-    .take(20)
+    .take(plans)
     .enumerate()
     {
         let seeds = 1 + index as u64 / 5 * 10;
