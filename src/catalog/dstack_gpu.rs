@@ -5,6 +5,7 @@
 //! dstack 0.19.9 uses 0.1.5 and dstack 0.19.10 uses 0.1.6, and the lists in these two are the same. Google's TPUs are
 //! left out, because gpuhunt does not know their memory.
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
@@ -60,9 +61,18 @@ pub fn dstack_gpus() -> &'static [DstackGpu] {
     &GPUS
 }
 
+/// The entries by name in small letters. Schedulers look them up for each offer.
+static BY_NAME: LazyLock<BTreeMap<String, &DstackGpu>> = LazyLock::new(|| {
+    let mut by_name = BTreeMap::new();
+    for gpu in dstack_gpus() {
+        by_name.entry(gpu.name.to_ascii_lowercase()).or_insert(gpu);
+    }
+    by_name
+});
+
 /// Finds dstack's entry for a GPU, by dstack's name in any case or by a name of this catalog such as `h100-80g`.
 pub fn dstack_gpu(name: &str) -> Option<&'static DstackGpu> {
-    let find = |name: &str| GPUS.iter().find(|gpu| gpu.name.eq_ignore_ascii_case(name));
+    let find = |name: &str| BY_NAME.get(&name.to_ascii_lowercase()).copied();
     find(name).or_else(|| {
         // For example, `a100-80g` is dstack's A100, and `rtx-4090` is its RTX4090.
         let bare = name.rsplit_once('-').filter(|(_, size)| is_size(size)).map_or(name, |(bare, _)| bare);

@@ -20,6 +20,7 @@ mod reported;
 mod row;
 mod speeds;
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use serde::Serialize;
@@ -106,9 +107,20 @@ pub fn machines() -> &'static [Machine] {
     &MACHINES
 }
 
+/// The GPU models by name and alias. Schedulers look them up for each offer. A name that two models have is of the first.
+static GPUS_BY_NAME: LazyLock<BTreeMap<&str, &GpuModel>> = LazyLock::new(|| {
+    let mut by_name = BTreeMap::new();
+    for model in gpus() {
+        for name in std::iter::once(model.name).chain(model.aliases.iter().copied()) {
+            by_name.entry(name).or_insert(model);
+        }
+    }
+    by_name
+});
+
 /// The GPU model with exactly this name or alias.
 pub fn gpu(name: &str) -> Option<&'static GpuModel> {
-    gpus().iter().find(|model| model.name == name || model.aliases.contains(&name))
+    GPUS_BY_NAME.get(name).copied()
 }
 
 /// The machine with exactly this name.
