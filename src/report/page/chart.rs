@@ -157,6 +157,8 @@ fn draw_line(area: &Area, line: &Line) -> PlotResult {
     let dash = DASHES[line.look % DASHES.len()];
     let points: Vec<(i32, i32)> = line.points.iter().map(|(x, y)| (at_x(*x), at(*y).1)).collect();
     match line.kind {
+        // A line through one point has no length, and would not be seen.
+        Kind::Line | Kind::Steps if points.len() == 1 => Ok(area.draw(&Circle::new(points[0], 3, ink.filled()))?),
         Kind::Line => stroke(area, &points, ink, dash),
         Kind::Steps => {
             let mut steps: Vec<(i32, i32)> = Vec::new();
@@ -196,6 +198,21 @@ fn write(area: &Area, text: &str, place: (i32, i32), across: HPos, up: VPos) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Such as a service that runs for less than two intervals.
+    #[test]
+    fn a_line_through_one_point_is_a_dot() {
+        for kind in [Kind::Line, Kind::Steps] {
+            let chart = Chart {
+                title: "Short".into(),
+                description: "Short".into(),
+                x: Axis::default(),
+                y: Axis::default(),
+                lines: vec![Line { name: "one".into(), points: vec![(1.0, 0.5)], kind, look: 0 }],
+            };
+            assert_eq!(chart.figure().matches("<circle").count(), 1);
+        }
+    }
 
     #[test]
     fn a_plot_says_what_it_shows_and_is_the_same_twice() {
