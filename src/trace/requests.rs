@@ -185,7 +185,7 @@ mod tests {
     fn faults_have_their_place() {
         let own = "at_s,input_tokens,output_tokens\n";
         let rows = [
-            ("a,b\n", "matches none of the formats"),
+            ("a,b\n", "its first line is of none of the formats"),
             (&format!("{own}0,1,1\n-1,1,1\n"), "3:1: expected a time in seconds, found `-1`"),
             (
                 &format!("{own}5,1,1\n4,1,1\n"),

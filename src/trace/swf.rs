@@ -475,7 +475,7 @@ mod tests {
         let path = folder.path().join("log.swf.gz");
         std::fs::write(&path, &whole[..whole.len() / 2]).unwrap();
         let message = read_file(&path).unwrap_err().to_string();
-        assert!(message.contains("failed to read") && message.contains("log.swf.gz at line "), "{message}");
+        assert!(message.contains("log.swf.gz:") && message.contains(": cannot be read: "), "{message}");
     }
 
     /// The expected values are from traces/unilu-gaia-2014/NOTICE. They were counted there by other means.
