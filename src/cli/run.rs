@@ -356,6 +356,7 @@ fn report(shown: &Shown<'_>, wall: std::time::Duration, format: Format) -> Resul
                 is_sample,
                 trace: trace.map_or(Vec::new(), TraceUse::lines),
                 assumed,
+                recorded_waits: rehearsal.arrivals.iter().filter_map(|arrival| arrival.recorded_wait).collect(),
             };
             print(&summary(&heading, rehearsed.run_metrics.accounts(), metrics, &rehearsed.verdicts))?;
         }

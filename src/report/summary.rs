@@ -22,6 +22,8 @@ pub struct Heading<'a> {
     pub trace: Vec<String>,
     /// What the run assumes because its file leaves it open.
     pub assumed: &'a [String],
+    /// How long the jobs of the trace waited in the recorded cluster, as far as the trace states it.
+    pub recorded_waits: Vec<SimDuration>,
 }
 
 /// The number of reasons for waiting that are listed.
@@ -50,7 +52,7 @@ pub fn summary(heading: &Heading, accounts: &RunAccount, metrics: &Metrics, verd
         text.push_str(&format!("{:<11}{line}\n", if index == 0 { "assumed" } else { "" }));
     }
     text.push_str(&ran(accounts, metrics));
-    text.push_str(&waited(accounts, metrics, heading.is_sample));
+    text.push_str(&waited(accounts, metrics, heading));
     text.push_str(&served::lines(accounts, metrics));
     text.push_str(&used(accounts, metrics));
     let timeline = timeline(accounts);
@@ -123,7 +125,7 @@ fn ran(accounts: &RunAccount, metrics: &Metrics) -> String {
     text
 }
 
-fn waited(accounts: &RunAccount, metrics: &Metrics, is_sample: bool) -> String {
+fn waited(accounts: &RunAccount, metrics: &Metrics, heading: &Heading) -> String {
     let time = |name| match metrics.get(name) {
         Some(Value::Time(time)) => about(time),
         _ => "none".to_string(),
@@ -142,7 +144,8 @@ fn waited(accounts: &RunAccount, metrics: &Metrics, is_sample: bool) -> String {
             time("queue_wait_max_seconds"),
         ));
     }
-    if is_sample {
+    text.push_str(&waited_in_log(&heading.recorded_waits));
+    if heading.is_sample {
         text.push_str(&interval_line(accounts));
     }
     // If instances are created on demand, a replica is placed long before it starts, so show when replicas started.
@@ -152,6 +155,23 @@ fn waited(accounts: &RunAccount, metrics: &Metrics, is_sample: bool) -> String {
     let waits = accounts.waits.by_blame();
     text.push_str(&because(&waits, accounts.waits.unexplained));
     text + &still_waiting(accounts)
+}
+
+/// A line such as `in the log 6m34s on average, …`, to compare with the waits of the run; empty without recorded waits.
+fn waited_in_log(waits: &[SimDuration]) -> String {
+    let mut waits = waits.to_vec();
+    waits.sort_unstable();
+    let Some(most) = waits.last().copied() else { return String::new() };
+    let sum: u128 = waits.iter().map(|wait| u128::from(wait.as_nanos())).sum();
+    let mean = SimDuration::from_nanos(u64::try_from(sum / waits.len() as u128).unwrap_or(u64::MAX));
+    let up_to = |percent: usize| about(waits[(waits.len() * percent).div_ceil(100).max(1) - 1]);
+    format!(
+        "in the log {} on average, half {} or less, 95% {} or less, at most {}\n",
+        about(mean),
+        up_to(50),
+        up_to(95),
+        about(most)
+    )
 }
 
 /// A line such as `interval   mean 12m to 18m, 95th percentile 1h02m to 1h31m (95% confidence, …)`; empty without an

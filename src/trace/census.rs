@@ -20,6 +20,9 @@ pub struct Census {
     /// Hashes of names. If two names have the same hash by chance, they count as the same name.
     names: Vec<u64>,
     runs: Vec<u64>,
+    waits: Vec<u64>,
+    /// When tasks start and end, with the thousandths of GPUs that are taken, or given back if negative.
+    uses: Vec<(u64, i64)>,
     gpus: BTreeMap<u32, u64>,
     processors: BTreeMap<u32, u64>,
     clusters: BTreeMap<String, u64>,
@@ -50,6 +53,13 @@ pub struct Facts {
     #[serde(rename = "longest_gap_ns")]
     pub longest_gap: SimDuration,
     pub duration: Lengths,
+    /// How long the tasks waited in the log, for those of which it is known.
+    pub wait: Lengths,
+    /// The largest number of GPUs in use at one instant, in thousandths of a GPU, and the first such instant. Only of
+    /// tasks whose start and end are known.
+    pub most_gpu_milli_in_use: u64,
+    #[serde(rename = "most_in_use_at_ns")]
+    pub most_in_use_at: Option<SimTime>,
     /// The number of tasks for each requested number of GPUs, if the list states GPUs.
     pub by_gpus: BTreeMap<u32, u64>,
     pub by_processors: BTreeMap<u32, u64>,
@@ -90,6 +100,14 @@ impl Census {
             *self.gpus.entry(gpus).or_default() += 1;
             let share = task.gpu_share.unwrap_or(GpuShare::WHOLE).get();
             self.gpu_time += u128::from(gpus) * u128::from(share) * run;
+            if let Some(wait) = task.recorded_wait.filter(|_| task.run_basis == RunBasis::Executed && run > 0) {
+                let start = task.submit.as_nanos().saturating_add(wait.as_nanos());
+                let taken = i64::from(gpus).saturating_mul(i64::from(share));
+                self.uses.extend([(start, taken), (start.saturating_add(task.run.as_nanos()), -taken)]);
+            }
+        }
+        if let Some(wait) = task.recorded_wait {
+            self.waits.push(wait.as_nanos());
         }
         if let Some(processors) = task.processors {
             *self.processors.entry(processors).or_default() += 1;
@@ -132,6 +150,7 @@ impl Census {
         let at_once: Vec<u64> = self.submits.chunk_by(|a, b| a == b).map(|same| same.len() as u64).collect();
         let time = |at: Option<&u64>| at.map(|at| SimTime::from_nanos(*at));
         let seconds = |sum: u128, of: u128| u64::try_from(sum / of).unwrap_or(u64::MAX);
+        let (most_gpu_milli_in_use, most_in_use_at) = most_in_use(&mut self.uses);
         Facts {
             tasks: self.submits.len() as u64,
             tally: tally.clone(),
@@ -142,6 +161,9 @@ impl Census {
             most_at_once: at_once.iter().copied().max().unwrap_or(0),
             longest_gap: SimDuration::from_nanos(gaps.max().unwrap_or(0)),
             duration: lengths(&mut self.runs),
+            wait: lengths(&mut self.waits),
+            most_gpu_milli_in_use,
+            most_in_use_at: most_in_use_at.map(SimTime::from_nanos),
             by_gpus: self.gpus,
             by_processors: self.processors,
             by_models: self.models,
@@ -154,6 +176,20 @@ impl Census {
     }
 }
 
+/// The largest sum of what is in use at one instant, and the first such instant. What ends at an instant is given back
+/// before other tasks start.
+fn most_in_use(uses: &mut [(u64, i64)]) -> (u64, Option<u64>) {
+    uses.sort_unstable();
+    let (mut now, mut most) = (0_i64, (0_i64, None));
+    for (at, change) in uses.iter() {
+        now += change;
+        if now > most.0 {
+            most = (now, Some(*at));
+        }
+    }
+    (most.0.unsigned_abs(), most.1)
+}
+
 fn lengths(runs: &mut [u64]) -> Lengths {
     runs.sort_unstable();
     let Some(max) = runs.last().copied() else { return Lengths::default() };
@@ -162,6 +198,15 @@ fn lengths(runs: &mut [u64]) -> Lengths {
     let [mean, p50, p95, max] = [(sum / runs.len() as u128) as u64, quantile(50), quantile(95), max];
     let [mean, p50, p95, max] = [mean, p50, p95, max].map(SimDuration::from_nanos);
     Lengths { mean, p50, p95, max }
+}
+
+impl Lengths {
+    /// The statistics in words. The mean has no fraction of a second.
+    fn text(&self) -> String {
+        let Lengths { mean, p50, p95, max } = self;
+        let mean = SimDuration::from_secs(mean.as_nanos() / 1_000_000_000);
+        format!("mean {mean}, half {p50} or less, 95 % {p95} or less, longest {max}")
+    }
 }
 
 impl Facts {
@@ -189,14 +234,21 @@ impl Facts {
                 self.repeated_names
             ));
         }
-        let Lengths { mean, p50, p95, max } = self.duration;
-        // Drop fractions of a second.
-        let mean = SimDuration::from_secs(mean.as_nanos() / 1_000_000_000);
         match self.said_of.get("how long it ran or stayed") {
             Some(0) | None => lines.push("duration    unknown for all tasks".to_string()),
-            Some(_) => {
-                lines.push(format!("duration    mean {mean}, half {p50} or less, 95 % {p95} or less, longest {max}"))
+            Some(_) => lines.push(format!("duration    {}", self.duration.text())),
+        }
+        match self.said_of.get("how long it waited") {
+            Some(0) | None => {}
+            Some(known) => {
+                let of = if *known == self.tasks { String::new() } else { format!(" ({known} tasks)") };
+                lines.push(format!("waited      {}{of}", self.wait.text()));
             }
+        }
+        if let Some(at) = self.most_in_use_at {
+            let at = if at >= SINCE_1970 { date::text(at) } else { at.to_string() };
+            let gpus = self.most_gpu_milli_in_use as f64 / 1000.0;
+            lines.push(format!("in use      at most {gpus} GPUs at once, first at {at}"));
         }
         let counted = |title: &str, counts: Vec<(String, u64)>| {
             let parts: Vec<String> = counts.iter().map(|(what, count)| format!("{what}: {count}")).collect();
@@ -282,5 +334,22 @@ mod tests {
         assert_eq!([mean, p50, p95, max], seconds);
         assert_eq!((facts.gpu_seconds, facts.by_gpus.get(&2)), (32, Some(&4)));
         assert_eq!((facts.said_of["GPUs"], facts.said_of["RAM"]), (4, 0));
+        assert_eq!((facts.most_gpu_milli_in_use, facts.most_in_use_at), (0, None), "no start is known");
+    }
+
+    /// Computed by hand: A takes 2 GPUs from 10 to 20 s, B half a GPU from 15 to 25 s, and C 4 GPUs from 20 to 21 s, when
+    /// those of A are free again.
+    #[test]
+    fn gpus_in_use_and_waits_are_those_of_the_log() {
+        let mut census = Census::default();
+        for (submit, wait, run, gpus, share) in [(10, 0, 10, 2, 1000), (5, 10, 10, 1, 500), (0, 20, 1, 4, 1000)] {
+            let [wait, run] = [wait, run].map(SimDuration::from_secs);
+            let task = TraceTask::new("a".into(), 1, SimTime::from_secs(submit), run);
+            let gpu_share = Some(GpuShare::new(share));
+            census.add(&TraceTask { gpus: Some(gpus), gpu_share, recorded_wait: Some(wait), ..task });
+        }
+        let facts = census.finish(&Tally::default());
+        assert_eq!((facts.most_gpu_milli_in_use, facts.most_in_use_at), (4500, Some(SimTime::from_secs(20))));
+        assert_eq!([facts.wait.mean, facts.wait.p50, facts.wait.max], [10, 10, 20].map(SimDuration::from_secs));
     }
 }

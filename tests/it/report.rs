@@ -49,6 +49,7 @@ fn text(rehearsal: &Rehearsal) -> String {
         digest: "0123456789abcdef",
         is_sample: false,
         trace: Vec::new(),
+        recorded_waits: Vec::new(),
     };
     let text = summary(&heading, &accounts, &Metrics::of(&accounts), &[]);
     anstream::adapter::strip_str(&text).to_string()
