@@ -57,10 +57,14 @@ pub fn estimate(values: &[f64]) -> Option<Estimate> {
     Some(Estimate { mean, half_width: Some(half_width), range: None, runs })
 }
 
+/// The fewest lists and blocks that give an interval.
+const FEWEST: u64 = 5;
+
 /// Computes the mean over lists that were resampled from one log, and the interval in which the mean over other logs of
 /// the same process lies. It is the bootstrap's standard error, the standard deviation over the lists, with Student's t.
 /// The log has few blocks and the lists are few, so the degrees of freedom are one less than the fewer of the two. More
-/// lists do not make the interval vanish: the log stays one log.
+/// lists do not make the interval vanish: the log stays one log. Fewer than five lists or blocks give no interval,
+/// because it would be too wide to say anything.
 ///
 /// The standard deviation is multiplied by the root of blocks / (blocks - 1), because drawing from a log of few blocks
 /// shows too little spread; of 1 + 1 / lists, because the centre is a mean of few lists; and of the length of a list in
@@ -68,7 +72,7 @@ pub fn estimate(values: &[f64]) -> Option<Estimate> {
 /// and without logarithms fewer intervals hold the true mean.
 pub fn estimate_resampled(values: &[f64], from: ResampledFrom) -> Option<Estimate> {
     let plain = estimate(values)?;
-    if plain.half_width.is_none() || from.blocks < 2 {
+    if plain.half_width.is_none() || from.blocks < FEWEST || (values.len() as u64) < FEWEST {
         return Some(Estimate { half_width: None, ..plain });
     }
     let is_positive = values.iter().all(|value| *value > 0.0);
@@ -83,6 +87,8 @@ pub fn estimate_resampled(values: &[f64], from: ResampledFrom) -> Option<Estimat
         true => (libm::exp(centre - half), libm::exp(centre + half)),
         false => (centre - half, centre + half),
     };
+    // The mean can lie above the interval, whose centre is that of the logarithms.
+    let (low, high) = (low.min(plain.mean), high.max(plain.mean));
     Some(Estimate { half_width: Some((high - low) / 2.0), range: Some((low, high)), ..plain })
 }
 
@@ -158,26 +164,44 @@ mod tests {
         assert_eq!(estimate(&[]), None);
     }
 
-    /// For 1, e and e²: the logarithms 0, 1 and 2 have the mean 1 and the standard deviation 1. With 4 blocks and 3
-    /// lists, t has 2 degrees of freedom: 4.303 * sqrt(4/3 * 4/3) = 5.737 (calculated by hand). Twice the length doubles
-    /// the variance.
+    /// For 1, e, e², e³ and e⁴: the logarithms 0 to 4 have the mean 2 and the variance 2.5. With 5 blocks and 5 lists, t has
+    /// 4 degrees of freedom: 2.776 * sqrt(2.5 * 5/4 * 6/5) = 5.376 (calculated by hand). Twice the length doubles the
+    /// variance.
     #[test]
     fn an_interval_of_resampled_lists_is_that_of_their_logarithms() {
-        let e = std::f64::consts::E;
-        for (length, half) in [(1.0, 5.737), (2.0, 5.737 * 2f64.sqrt())] {
-            let found = estimate_resampled(&[1.0, e, e * e], ResampledFrom { blocks: 4, length }).expect("of three");
-            let (low, high) = found.interval().expect("of three");
+        let powers: Vec<f64> = (0..5).map(|power| libm::exp(f64::from(power))).collect();
+        for (length, half) in [(1.0, 5.376), (2.0, 5.376 * 2f64.sqrt())] {
+            let found = estimate_resampled(&powers, ResampledFrom { blocks: 5, length }).expect("of five");
+            let (low, high) = found.interval().expect("of five");
             assert!(
-                (libm::log(low) - (1.0 - half)).abs() < 2e-3 && (libm::log(high) - (1.0 + half)).abs() < 2e-3,
+                (libm::log(low) - (2.0 - half)).abs() < 2e-3 && (libm::log(high) - (2.0 + half)).abs() < 2e-3,
                 "{found:?}"
             );
         }
-        // A value of 0 has no logarithm: 0, 1, 2 have the mean 1 and the standard deviation 1.
-        let found = estimate_resampled(&[0.0, 1.0, 2.0], ResampledFrom { blocks: 4, length: 1.0 }).expect("of three");
-        let (low, high) = found.interval().expect("of three");
-        assert!((low + 4.737).abs() < 2e-3 && (high - 6.737).abs() < 2e-3, "{found:?}");
-        let equal = estimate_resampled(&[5.0; 4], ResampledFrom { blocks: 4, length: 1.0 }).expect("of four");
-        assert_eq!(equal.interval(), None, "nothing differs");
+        // A value of 0 has no logarithm.
+        let numbers = [0.0, 1.0, 2.0, 3.0, 4.0];
+        let found = estimate_resampled(&numbers, ResampledFrom { blocks: 5, length: 1.0 }).expect("of five");
+        let (low, high) = found.interval().expect("of five");
+        assert!((low + 3.376).abs() < 2e-3 && (high - 7.376).abs() < 2e-3, "{found:?}");
+        let none = [
+            estimate_resampled(&[5.0; 5], ResampledFrom { blocks: 5, length: 1.0 }),
+            estimate_resampled(&numbers[..4], ResampledFrom { blocks: 5, length: 1.0 }),
+            estimate_resampled(&numbers, ResampledFrom { blocks: 4, length: 1.0 }),
+        ];
+        for found in none {
+            assert_eq!(found.expect("a mean").interval(), None, "nothing differs, or too few lists or blocks");
+        }
+    }
+
+    /// The logarithms of 1 (nine times) and 1,000,000 have the mean 1.38 and the standard deviation 4.37, so with 100
+    /// blocks and a length of 0.01 the interval ends at exp(1.38 + 2.262 * 0.46) = 11, far below the mean of 100,000.
+    #[test]
+    fn an_interval_holds_its_own_mean() {
+        let mut values = [1.0; 10];
+        values[9] = 1e6;
+        let found = estimate_resampled(&values, ResampledFrom { blocks: 100, length: 0.01 }).expect("of ten");
+        let (low, high) = found.interval().expect("of ten");
+        assert!(low <= found.mean && found.mean <= high, "{found:?}");
     }
 
     /// Integrates the density of Student's t from 0 to each quantile of the table: 47.5 % of it lie there. The table has
