@@ -281,9 +281,31 @@ impl fmt::Display for Money {
     }
 }
 
+/// A decimal number with commas between its thousands, such as `385,440.00`.
+pub fn grouped(number: &str) -> String {
+    let (whole, part) = number.split_at(number.find('.').unwrap_or(number.len()));
+    let first = whole.len() % 3;
+    let mut text = whole[..first].to_string();
+    for group in whole.as_bytes()[first..].chunks(3) {
+        if !text.is_empty() {
+            text.push(',');
+        }
+        text.extend(group.iter().map(|digit| char::from(*digit)));
+    }
+    text + part
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn thousands_are_separated() {
+        for (number, expected) in [("0.00", "0.00"), ("999", "999"), ("1000", "1,000"), ("385440.00", "385,440.00")] {
+            assert_eq!(grouped(number), expected);
+        }
+        assert_eq!(grouped("1234567.5"), "1,234,567.5");
+    }
 
     #[test]
     fn amounts_of_the_field_are_understood() {

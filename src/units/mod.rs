@@ -11,7 +11,7 @@ mod score;
 mod text;
 mod time;
 
-pub use amount::{Bytes, GpuShare, MilliCpu, MilliWatts, Money, Permille, RequestRate};
+pub use amount::{Bytes, GpuShare, MilliCpu, MilliWatts, Money, Permille, RequestRate, grouped};
 pub use score::Score;
 pub use text::{UnitError, counted, decimal, finite, text_form};
 pub use time::{SimDuration, SimTime};
