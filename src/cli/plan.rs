@@ -1,5 +1,6 @@
 //! `dryrack plan`: runs, compares and searches many alternatives of a scenario.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -14,12 +15,13 @@ use super::plan_pair::{PairArgs, pair};
 use super::plan_submit::{SubmitArgs, submit};
 use super::planning::{Planning, of_sweep};
 use super::progress;
+use super::swarm::seeds;
 use dryrack_plan::{
     BreakResult, Comparison, FleetSize, HORIZON_HEADER, Journal, JournalError, PlanPage, PlanRun, Row, Runs, Search,
     SearchResult, answer, compare, fleet_size, horizon_json, horizon_rows, horizon_sentences, page, start_wait_note,
 };
 use dryrack_report::{PlanGrowth, about, table};
-use dryrack_scenario::{Method, Objective, PlanFile};
+use dryrack_scenario::{Factor, Method, Objective, PlanFile};
 use dryrack_units::{SimDuration, counted};
 use dryrack_yaml::Diagnostics;
 
@@ -37,6 +39,12 @@ pub struct PlanArgs {
     /// Earlier result, such as out/plan.json; exit with 1 and show both answers if the answer is another one now
     #[arg(long, value_name = "FILE", conflicts_with = "shard")]
     against: Option<PathBuf>,
+    /// Override a field of the scenario in every alternative, as in load=110%; may be repeated
+    #[arg(long, value_name = "PATH=VALUE", conflicts_with = "shard")]
+    set: Vec<String>,
+    /// Seeds instead of those of the plan, both ends included, such as 1..60
+    #[arg(long, value_name = "FROM..TO", value_parser = seeds, conflicts_with = "shard")]
+    seeds: Option<RangeInclusive<u64>>,
     /// Continue where an earlier process stopped; finished runs are not repeated
     #[arg(long, requires = "out")]
     resume: bool,
@@ -96,7 +104,7 @@ pub fn plan(args: &PlanArgs, format: Format) -> ExitResult {
 
 fn planned(args: &PlanArgs, file: &Path, format: Format) -> ExitResult {
     let before = args.against.as_deref().map(answer_in).transpose()?;
-    let planning = Planning::read(file)?;
+    let planning = Planning::read_with(file, &args.set, args.seeds.clone())?;
     if planning.plan.method == Method::Search && args.shard.is_some() {
         return Err(Failure::Input(
             "error: --shard works only for a sweep; a search decides after each run what to run next\n".to_string(),
@@ -285,10 +293,11 @@ fn finish(
     let plan = &planning.plan;
     let comparison = compare(plan, runs);
     let best = plan.minimize.and_then(|objective| comparison.best(objective));
-    let mut answer = answer(plan, &comparison, found);
+    let mut found = answer(plan, &comparison, found);
     if let Some(row) = best {
-        answer.push_str(&planning.fleet(row)?);
+        found.how.push_str(&planning.fleet(row)?);
     }
+    let answer = found.text();
     let breaks = best.map_or(Ok(Vec::new()), |row| planning.breaks(row))?;
     let lines = breaks_of(planning, best, &breaks);
     let asked: Vec<String> = (runs.values().next())
@@ -317,8 +326,8 @@ fn finish(
         WholeFile::write(&dir.join("runs.jsonl"), &Journal::sorted(&planning.header, runs))?;
         WholeFile::write(&dir.join("alternatives.csv"), &comparison.csv(plan))?;
         WholeFile::write(&dir.join("plan.json"), json.as_bytes())?;
-        let found = PlanPage { answer: &answer, note: note.as_deref(), breaks: &lines, growth: growth.as_ref() };
-        let html = page((plan, &planning.assumed), &planning.header, (&comparison, runs), &found);
+        let shown = PlanPage { answer: &found, note: note.as_deref(), breaks: &lines, growth: growth.as_ref() };
+        let html = page((plan, &planning.assumed), &planning.header, (&comparison, runs), &shown);
         WholeFile::write(&dir.join("report.html"), html.as_bytes())?;
     }
     match format {
@@ -340,11 +349,20 @@ fn finish(
     Ok(if plan.asked.is_empty() || any_keeps { Exit::Fine } else { Exit::Failed })
 }
 
-/// How the answer would break: a sentence for each change, and the command that repeats its first run.
+/// How the answer would break: a sentence for each change, and the command that repeats its first run that failed, or the
+/// first of all if none did.
 fn breaks_of(planning: &Planning, best: Option<&Row>, breaks: &[BreakResult]) -> Vec<(String, String)> {
     let Some(row) = best else { return Vec::new() };
-    let seed = planning.plan.seeds.first().copied().unwrap_or(1);
-    breaks.iter().map(|found| (found.sentence(), planning.command(row.cell, seed, &found.change.set))).collect()
+    let first = planning.plan.seeds.first().copied().unwrap_or(1);
+    let line = |found: &BreakResult| {
+        let mut changes = found.change.set.clone();
+        // The repeated run also judges the constraint that broke, which the scenario itself may not expect.
+        let broken = found.broken.as_ref().filter(|broken| broken.name.contains(['<', '>']));
+        changes.extend(broken.map(|broken| format!("expect.+={}", broken.name)));
+        let seed = found.broken.as_ref().map_or(first, |broken| broken.seed);
+        (found.sentence(), planning.command(row.cell, seed, &changes))
+    };
+    breaks.iter().map(line).collect()
 }
 
 fn breaks_json(breaks: &[BreakResult], lines: &[(String, String)]) -> Vec<serde_json::Value> {
@@ -353,7 +371,9 @@ fn breaks_json(breaks: &[BreakResult], lines: &[(String, String)]) -> Vec<serde_
             "change": found.change.what, "set": found.change.set, "runs": found.runs, "kept": found.kept,
             "keeps": found.keeps, "sentence": sentence, "command": command,
             "broken": found.broken.as_ref().map(|broken| {
-                json!({"constraint": broken.name, "seeds": broken.seeds, "happened": broken.happened})
+                json!({
+                    "constraint": broken.name, "seeds": broken.seeds, "seed": broken.seed, "happened": broken.happened,
+                })
             }),
             "not_run": found.fault,
         })
@@ -372,7 +392,13 @@ fn human(plan: &PlanFile, comparison: &Comparison, answer: &str, also: &[&String
     let mut header: Vec<&str> = plan.factors.iter().map(|factor| &*factor.name).collect();
     let price = comparison.has_prices().then_some("price/h");
     let energy = comparison.rows.iter().any(|row| row.metrics.contains_key("energy")).then_some("energy");
-    header.extend(["GPUs", "nodes"].into_iter().chain(price));
+    // A factor that is the number of nodes is not shown twice.
+    let is_nodes =
+        |factor: &Factor, value: &str, row: &Row| &*factor.name == "nodes" && *value == row.fleet.nodes.to_string();
+    let has_nodes =
+        comparison.rows.iter().all(|row| plan.values(row.cell).any(|(factor, value)| is_nodes(factor, value, row)));
+    let nodes = (!has_nodes).then_some("nodes");
+    header.extend(["GPUs"].into_iter().chain(nodes).chain(price));
     header.extend(["runs", "meets all", "wait p95", "GPUs allocated"].into_iter().chain(energy));
     let rows: Vec<Vec<String>> = (comparison.ranked(plan.minimize).into_iter().take(SHOWN))
         .map(|row| {
@@ -383,7 +409,8 @@ fn human(plan: &PlanFile, comparison: &Comparison, answer: &str, also: &[&String
                 (Some(false), None) => "no".to_string(),
                 (None, _) => "not known".to_string(),
             };
-            cells.extend([row.fleet.gpus.to_string(), row.fleet.nodes.to_string()]);
+            cells.push(row.fleet.gpus.to_string());
+            cells.extend(nodes.map(|_| row.fleet.nodes.to_string()));
             cells.extend(price.and_then(|_| row.fleet.price()));
             cells.extend([row.runs.to_string(), keeps]);
             cells.push(row.metrics.get("queue_wait_p95_seconds").map_or(String::new(), lengths));

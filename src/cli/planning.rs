@@ -1,6 +1,7 @@
 //! A plan file, read for the commands that run plans.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -34,8 +35,14 @@ pub(super) struct Planning {
 
 impl Planning {
     pub fn read(file: &Path) -> Result<Planning, Failure> {
+        Planning::read_with(file, &[], None)
+    }
+
+    /// Reads a plan with overrides in the form of `--set`, which hold for every alternative, and with other seeds than
+    /// those of the file.
+    pub fn read_with(file: &Path, set: &[String], seeds: Option<RangeInclusive<u64>>) -> Result<Planning, Failure> {
         let input = |faults: Diagnostics| Failure::Input(faults.to_string());
-        let base = options(file);
+        let base = Options { set: set.to_vec(), ..options(file) };
         let (mut hash, mut seed, mut assumed) = (InputHash::default(), None, BTreeSet::new());
         let read = AtomicUsize::new(0);
         let said = || {
@@ -53,6 +60,11 @@ impl Planning {
         let (plan, warnings) = loaded.map_err(input)?;
         warn(&warnings.to_string());
         hash.text(&plan.text);
+        set.iter().for_each(|set| hash.text(set));
+        let plan = match seeds {
+            Some(seeds) => PlanFile { seeds: seeds.collect(), ..plan },
+            None => plan,
+        };
         let plan = match seed {
             Some(seed) if plan.seeds.is_empty() => PlanFile { seeds: vec![seed], ..plan },
             _ => plan,
@@ -107,7 +119,7 @@ impl Planning {
 impl Planning {
     /// The command that repeats one run.
     pub fn command(&self, cell: usize, seed: u64, changes: &[String]) -> String {
-        let set = Overrides::default().with_set(&self.plan.set(cell)).with_set(changes);
+        let set = Overrides::default().with_set(&self.base.set).with_set(&self.plan.set(cell)).with_set(changes);
         set.repeat(&self.plan.scenario, seed)
     }
 
@@ -117,6 +129,7 @@ impl Planning {
         let changes = breaks(&self.plan, row, &self.base).map_err(|faults| Failure::Input(faults.to_string()))?;
         let seeds: Vec<u64> =
             self.plan.seeds.iter().copied().take(if row.is_random { BREAK_SEEDS } else { 1 }).collect();
+        let of = if row.is_random { self.plan.seeds.len() } else { 1 };
         progress::with_bar(((changes.len() * seeds.len()) as u64, "runs with less"), |bar| {
             changes
                 .into_iter()
@@ -129,7 +142,7 @@ impl Planning {
                         })
                         .collect();
                     match runs {
-                        Ok(runs) => Ok(BreakResult::of(&self.plan.asked, change, &runs)),
+                        Ok(runs) => Ok(BreakResult::of(&self.plan.asked, change, &runs, of)),
                         Err(Failure::Input(fault)) => Ok(BreakResult::not_run(change, first_line(&fault))),
                         Err(other) => Err(other),
                     }
@@ -167,7 +180,7 @@ impl Planning {
                 seeds.par_iter().map(|seed| self.run_changed((row.cell, *seed), &change.set)).collect();
             tick();
             let result = match runs {
-                Ok(runs) => BreakResult::of(&self.plan.asked, change, &runs),
+                Ok(runs) => BreakResult::of(&self.plan.asked, change, &runs, seeds.len()),
                 Err(Failure::Input(fault)) => BreakResult::not_run(change, first_line(&fault)),
                 Err(other) => return Err(other),
             };

@@ -37,6 +37,8 @@ pub struct BreakResult {
     /// The number of seeds that were run, and the number with which all constraints held.
     pub runs: usize,
     pub kept: usize,
+    /// The number of seeds of the plan, of which the first are run.
+    pub of: usize,
     /// Whether all constraints still hold in their required shares of the seeds.
     pub keeps: bool,
     /// The constraint that is violated with most seeds; one that does not hold in its required share comes first.
@@ -52,7 +54,8 @@ pub struct BrokenConstraint {
     pub share: SeedShare,
     /// The number of seeds that count against the share.
     pub seeds: usize,
-    /// What happened with the first of these seeds.
+    /// The first of these seeds, and what happened with it.
+    pub seed: u64,
     pub happened: String,
 }
 
@@ -142,7 +145,8 @@ pub(super) fn called(shape: &NodeShape) -> String {
 
 impl BreakResult {
     /// The result of runs with a change; `asked` has the share of the seeds of each constraint.
-    pub fn of(asked: &[SeedShare], change: Break, runs: &[PlanRun]) -> BreakResult {
+    /// The plan has `of` seeds, the first of which are those of the runs.
+    pub fn of(asked: &[SeedShare], change: Break, runs: &[PlanRun], of: usize) -> BreakResult {
         let held = |constraint: usize| runs.iter().filter(|run| run.constraints[constraint].held).count();
         let against = |constraint: usize| {
             let is_against = |run: &&PlanRun| asked[constraint].is_against(run.constraints[constraint].held);
@@ -153,33 +157,44 @@ impl BreakResult {
             .filter(|constraint| against(*constraint) > 0)
             .min_by_key(|constraint| (keeps(*constraint), Reverse(against(*constraint)), *constraint));
         let broken = worst.and_then(|constraint| {
-            let results = runs.iter().map(|run| &run.constraints[constraint]);
-            let first = results.into_iter().find(|found| asked[constraint].is_against(found.held))?;
+            let results = runs.iter().map(|run| (run.seed, &run.constraints[constraint]));
+            let (seed, first) = results.into_iter().find(|(_, found)| asked[constraint].is_against(found.held))?;
             Some(BrokenConstraint {
                 name: first.name.clone(),
                 share: asked[constraint],
                 seeds: against(constraint),
+                seed,
                 happened: first.happened.clone(),
             })
         });
         let kept = runs.iter().filter(|run| run.constraints.iter().all(|found| found.held)).count();
-        BreakResult { change, runs: runs.len(), kept, keeps: (0..asked.len()).all(keeps), broken, fault: None }
+        BreakResult { change, runs: runs.len(), kept, of, keeps: (0..asked.len()).all(keeps), broken, fault: None }
     }
 
     /// The result of a change that cannot be run.
     pub fn not_run(change: Break, fault: String) -> BreakResult {
-        BreakResult { change, runs: 0, kept: 0, keeps: false, broken: None, fault: Some(fault) }
+        BreakResult { change, runs: 0, kept: 0, of: 0, keeps: false, broken: None, fault: Some(fault) }
     }
 
-    /// What broke, such as `p95(queue_wait) <= 30m fails with 3 of 5 seeds: …`. Empty if nothing did.
+    /// The number of seeds that were run, such as `20 seeds` or `the first 20 of 100 seeds`.
+    fn run_with(&self) -> String {
+        match self.of > self.runs {
+            true => format!("the first {} of {} seeds", self.runs, self.of),
+            false => counted(self.runs, "seed"),
+        }
+    }
+
+    /// What broke, such as `p95(queue_wait) <= 30m fails with 3 of 5 seeds, first with seed 2: …`. Empty if nothing did.
     pub fn what_broke(&self) -> String {
-        let runs = self.runs;
-        let Some(BrokenConstraint { name, share, seeds, happened }) = &self.broken else { return String::new() };
+        let Some(BrokenConstraint { name, share, seeds, seed, happened }) = &self.broken else { return String::new() };
         let (verb, limit) = match share {
             SeedShare::AtLeast(_) => ("fails", String::new()),
             SeedShare::AtMost(most) => ("holds", format!(", and may hold with {most} of them at most")),
         };
-        let of = if runs == 1 { String::new() } else { format!(" with {seeds} of {runs} seeds{limit}") };
+        let of = match self.runs {
+            1 => String::new(),
+            _ => format!(" with {seeds} of {}{limit}, first with seed {seed}", self.run_with()),
+        };
         format!("{name} {verb}{of}: {}", rounded(happened, name))
     }
 
@@ -188,17 +203,17 @@ impl BreakResult {
         let mut letters = self.change.what.chars();
         let first = letters.next().map_or(String::new(), |letter| letter.to_uppercase().to_string());
         let with = first + letters.as_str();
-        let runs = self.runs;
         if let Some(fault) = &self.fault {
             return format!("{with}, it could not be run: {}.", fault.trim_end_matches('.'));
         }
         let Some(BrokenConstraint { name, share, seeds, .. }) = &self.broken else {
-            return format!("{with}, it still meets everything with {}.", counted(runs, "seed"));
+            return format!("{with}, it still meets everything with {}.", self.run_with());
         };
         if self.keeps {
             let verb = if matches!(share, SeedShare::AtLeast(_)) { "fails" } else { "holds" };
             return format!(
-                "{with}, it still meets everything in the required share of the seeds; {name} {verb} with {seeds} of {runs}."
+                "{with}, it still meets everything in the required share of the seeds; {name} {verb} with {seeds} of {}.",
+                self.run_with()
             );
         }
         format!("{with}, {}.", self.what_broke())
@@ -266,32 +281,32 @@ mod tests {
                 "2 + 1 seeds fail, but of the named constraint 2",
                 &[all, all],
                 &[&[n, y], &[n, y], &[y, n], &[y, y]],
-                "With 10% more load, c0 <= 30m fails with 2 of 4 seeds: c0 was 42m.".to_string(),
+                "With 10% more load, c0 <= 30m fails with 2 of 4 seeds, first with seed 0: c0 was 42m.".to_string(),
             ),
             (
                 "half of the seeds is enough of the first",
                 &[half, all],
                 &[&[n, y], &[n, y], &[y, n], &[y, y]],
-                "With 10% more load, c1 <= 30m fails with 1 of 4 seeds: c1 was 42m.".to_string(),
+                "With 10% more load, c1 <= 30m fails with 1 of 4 seeds, first with seed 2: c1 was 42m.".to_string(),
             ),
             (
                 "half is enough",
                 &[half],
                 &[&[n], &[y]],
-                format!("{still} in the required share of the seeds; c0 <= 30m fails with 1 of 2."),
+                format!("{still} in the required share of the seeds; c0 <= 30m fails with 1 of 2 seeds."),
             ),
             (
                 "a constraint that rarely holds is kept, and the other one fails",
                 &[rarely, all],
                 &[&[n, n], &[n, y]],
-                "With 10% more load, c1 <= 30m fails with 1 of 2 seeds: c1 was 42m.".to_string(),
+                "With 10% more load, c1 <= 30m fails with 1 of 2 seeds, first with seed 0: c1 was 42m.".to_string(),
             ),
             (
                 "it holds too often",
                 &[rarely],
                 &[&[y], &[y]],
-                "With 10% more load, c0 <= 30m holds with 2 of 2 seeds, and may hold with 20% of them at most: c0 was \
-                 42m."
+                "With 10% more load, c0 <= 30m holds with 2 of 2 seeds, and may hold with 20% of them at most, \
+                 first with seed 0: c0 was 42m."
                     .to_string(),
             ),
             ("all hold", &[all], &[&[y], &[y]], format!("{still} with 2 seeds.")),
@@ -299,7 +314,7 @@ mod tests {
         ];
         for (sentence, asked, held, expected) in rows {
             let change = Break { what: "with 10% more load".to_string(), set: Vec::new() };
-            assert_eq!(BreakResult::of(asked, change, &runs(held)).sentence(), expected, "{sentence}");
+            assert_eq!(BreakResult::of(asked, change, &runs(held), held.len()).sentence(), expected, "{sentence}");
         }
     }
 

@@ -45,4 +45,4 @@ pub use page::{PlanPage, page};
 pub use paired::{Difference, JobWait, PairedJob, PairedSeed, difference, most_changed, pair};
 pub use plan_run::{ConstraintResult, FleetSize, PlanRun, ResampledList, fleet_size, run_alternative, run_changed};
 pub use search::{Search, SearchResult};
-pub use summary::{Comparison, Row, answer, compare, start_wait_note};
+pub use summary::{Answer, Comparison, Row, answer, compare, start_wait_note};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::journal::{PlanHeader, Runs};
-use super::summary::{Comparison, Row};
+use super::summary::{Answer, Comparison, Row, figures};
 use dryrack_metrics::WAIT_PERCENTS;
 use dryrack_report::{PlanGrowth, PlanReport, PlanRow};
 use dryrack_scenario::{Method, Objective, PlanFile};
@@ -12,7 +12,7 @@ use dryrack_units::counted;
 
 /// What the runs of a plan show.
 pub struct PlanPage<'a> {
-    pub answer: &'a str,
+    pub answer: &'a Answer,
     /// What a reader must know besides the answer.
     pub note: Option<&'a str>,
     /// A sentence and a command for each change that could break the answer.
@@ -45,7 +45,9 @@ pub fn page(
         .map_or(BTreeMap::new(), |run| run.constraints.iter().map(|kept| kept.name.as_str()).enumerate().collect());
     let report = PlanReport {
         title: plan.title.clone(),
-        answer: found.answer.to_string(),
+        answer: found.answer.short.clone(),
+        how: found.answer.how.clone(),
+        figures: best.map_or(Vec::new(), |best| figures(plan, best)),
         note: found.note.map(str::to_string),
         breaks: found.breaks.to_vec(),
         growth: found.growth.cloned(),

@@ -220,6 +220,7 @@ mod tests {
             name: Arc::from("plan.yaml"),
             text: Arc::from(""),
             scenario: "one.yaml".into(),
+            fixed: Vec::new(),
             factors: sizes.iter().enumerate().map(factor).collect(),
             seeds: vec![1],
             minimize: Some(Objective::Gpus),

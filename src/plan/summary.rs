@@ -13,8 +13,8 @@ use dryrack_metrics::{
     Estimate, ResampledFrom, WaitSections, definitions, estimate, estimate_resampled, share_at_least,
 };
 use dryrack_report::about;
-use dryrack_scenario::{Objective, PlanFile};
-use dryrack_units::{Money, SimDuration, counted};
+use dryrack_scenario::{Factor, Objective, PlanFile};
+use dryrack_units::{Money, SimDuration, counted, grouped};
 
 /// All alternatives that were run.
 pub struct Comparison {
@@ -71,7 +71,8 @@ fn row(plan: &PlanFile, runs: &[&PlanRun]) -> Row {
             Some(from) => estimate_resampled(&values?, from)?,
             None => estimate(&values?)?,
         };
-        Some((definition.name, of_one_run(definition.name, found, sections.as_ref())))
+        let found = of_one_run(definition.name, found, sections.as_ref());
+        Some((definition.name, possible(definition.counts_in, found)))
     });
     Row {
         cell: runs[0].cell,
@@ -99,6 +100,18 @@ fn of_one_run(name: &str, found: Estimate, sections: Option<&WaitSections>) -> E
     match range.filter(|_| found.half_width.is_none()) {
         Some((low, high)) => Estimate { range: Some((low, high)), half_width: Some((high - low) / 2.0), ..found },
         None => found,
+    }
+}
+
+/// The estimate with an interval of values that can be: none is negative, and no part of a whole is more than 1.
+fn possible(counts_in: &str, found: Estimate) -> Estimate {
+    let most = if counts_in == "part" { 1.0 } else { f64::INFINITY };
+    match found.interval() {
+        Some((low, high)) if low < 0.0 || high > most => {
+            let (low, high) = (low.max(0.0), high.min(most));
+            Estimate { range: Some((low, high)), half_width: Some((high - low) / 2.0), ..found }
+        }
+        _ => found,
     }
 }
 
@@ -148,11 +161,17 @@ impl Row {
         let measured = |unit: &str, digits: usize| {
             self.measured(objective).map_or(String::new(), |found| {
                 let more = match (found.range, found.half_width) {
-                    (Some((low, high)), _) => format!(" ({low:.digits$} to {high:.digits$})"),
-                    (None, Some(half_width)) => format!(" ± {half_width:.digits$}"),
+                    (Some((low, high)), _) => {
+                        format!(
+                            " ({} to {})",
+                            grouped(&format!("{low:.digits$}")),
+                            grouped(&format!("{high:.digits$}"))
+                        )
+                    }
+                    (None, Some(half_width)) => format!(" ± {}", grouped(&format!("{half_width:.digits$}"))),
                     (None, None) => String::new(),
                 };
-                format!("{:.digits$}{more}{unit}", found.mean)
+                format!("{}{more}{unit}", grouped(&format!("{:.digits$}", found.mean)))
             })
         };
         match objective {
@@ -160,9 +179,11 @@ impl Row {
             Objective::Nodes => counted(self.fleet.nodes as usize, "node"),
             Objective::PricePerHour => {
                 let hour = self.fleet.price_per_hour_millionths.unwrap_or_default();
-                let month = Money::new(hour.saturating_mul(HOURS_PER_MONTH));
-                let month = if currency.is_empty() { String::new() } else { format!(", {month}{currency} a month") };
-                format!("{}{currency} an hour{month}", Money::new(hour))
+                let month = match currency.is_empty() {
+                    true => String::new(),
+                    false => format!(", {}{currency} a month", grouped(&of_a_month(hour).to_string())),
+                };
+                format!("{}{currency} an hour{month}", grouped(&Money::new(hour).to_string()))
             }
             Objective::Cost => format!("a cost of {}", measured(&currency, 2)),
             Objective::CostPerMonth => measured(&format!("{currency} a month"), 2),
@@ -204,8 +225,14 @@ impl Comparison {
     /// A row for each alternative: its factors, its fleet, each constraint and each metric.
     pub fn csv(&self, plan: &PlanFile) -> Vec<u8> {
         let mut writer = csv::Writer::from_writer(Vec::new());
-        let mut header: Vec<String> = plan.factors.iter().map(|factor| factor.name.to_string()).collect();
-        header.extend(["gpus", "nodes", "price_per_hour", "runs", "keeps"].map(str::to_string));
+        const FLEET: [&str; 5] = ["gpus", "nodes", "price_per_hour", "runs", "keeps"];
+        // A factor called like a column of the fleet does not take its name.
+        let column = |factor: &Factor| match FLEET.contains(&&*factor.name) {
+            true => format!("factor_{}", factor.name),
+            false => factor.name.to_string(),
+        };
+        let mut header: Vec<String> = plan.factors.iter().map(column).collect();
+        header.extend(FLEET.map(str::to_string));
         header.extend((1..=plan.asked.len()).map(|number| format!("constraint_{number}_held")));
         for definition in definitions() {
             header.extend([definition.name.to_string(), format!("{}_half_width", definition.name)]);
@@ -254,28 +281,49 @@ fn of(found: &Estimate) -> Value {
     json!(PlanFigures { mean: found.mean, half_width: found.half_width, range: found.range })
 }
 
-/// The answer in a sentence or two, followed by the way in which it was found. `found` is the result of a search.
-pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&SearchResult>) -> String {
+/// The answer of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The answer in a few sentences.
+    pub short: String,
+    /// How it was found, what else would do, and which fleet it is; may be empty.
+    pub how: String,
+}
+
+impl Answer {
+    pub fn text(&self) -> String {
+        format!("{} {}", self.short, self.how).trim_end().to_string()
+    }
+}
+
+/// The answer, and the way in which it was found. `found` is the result of a search.
+pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&SearchResult>) -> Answer {
     let rows = comparison.rows.len();
     let Some(objective) = plan.minimize else {
         let keeping = comparison.rows.iter().filter(|row| row.keeps == Some(true)).count();
-        return match plan.asked.len() {
+        let short = match plan.asked.len() {
             0 => format!("{} were run.", counted(rows, "alternative")),
             constraints => format!("{keeping} of {} meet {}.", counted(rows, "alternative"), all_of(constraints)),
         };
+        return Answer { short, how: String::new() };
     };
-    let mut text = match comparison.best(objective) {
+    let short = match comparison.best(objective) {
         Some(row) => {
             let fleet = row.amount(objective, plan.currency.as_deref());
             let seeds = counted(row.runs, "seed");
             let sure = how_sure(row);
             let meets = format!("It meets {} with {seeds}{sure}.", all_of(plan.asked.len()));
-            format!("{} is enough: {fleet}. {meets}", row.name)
+            match contradicted(plan, comparison, row) {
+                None => format!("{} is enough: {fleet}. {meets}", row.name),
+                Some(more) => {
+                    let rest = above(plan, comparison, objective);
+                    format!("{} is the cheapest: {fleet}. {meets} {more}{rest}", row.name)
+                }
+            }
         }
         None => none_keeps(plan, comparison),
     };
-    text.push(' ');
-    text.push_str(&match found {
+    let mut text = match found {
         Some(found) => how(plan, found),
         None => match comparison.rows.iter().filter(|row| row.keeps.is_none()).count() {
             _ if rows < plan.cells() => format!("{} of {} were run.", rows, counted(plan.cells(), "alternative")),
@@ -284,11 +332,93 @@ pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&SearchRes
                 format!("The result for {} is unknown, because not all seeds were run.", counted(open, "alternative"))
             }
         },
-    });
+    };
     if let Some(best) = comparison.best(objective) {
         text.push_str(&beside(plan, comparison, objective, best));
     }
-    text
+    Answer { short, how: text }
+}
+
+/// What the first screen of the page shows of the answer: figures, and what each of them is.
+pub fn figures(plan: &PlanFile, row: &Row) -> Vec<(String, String)> {
+    let currency = plan.currency.as_deref().map_or(String::new(), |currency| format!(" {currency}"));
+    let of = |count: u64, word: &str| {
+        (grouped(&count.to_string()), if count == 1 { word.into() } else { format!("{word}s") })
+    };
+    let mut figures = vec![of(row.fleet.nodes, "node"), of(row.fleet.gpus, "GPU")];
+    if let Some(hour) = row.fleet.price_per_hour_millionths {
+        let month = grouped(&of_a_month(hour).to_string());
+        figures
+            .push((format!("{}{currency}", month.split('.').next().unwrap_or(&month)), "a month of 730 hours".into()));
+    }
+    if row.runs > 1 && row.is_random && !plan.asked.is_empty() {
+        let least = (share_at_least(row.kept, row.runs) * 100.0).floor();
+        figures.push((
+            format!("{} of {}", row.kept, row.runs),
+            format!("seeds meet the constraints, so at least {least}% of all do (95% confidence)"),
+        ));
+    } else if !plan.asked.is_empty() {
+        figures.push(("1 run".to_string(), "and therefore no measure of how sure the answer is".to_string()));
+    }
+    figures
+}
+
+/// The price of a month at a price per hour.
+fn of_a_month(millionths_per_hour: u64) -> Money {
+    Money::new(millionths_per_hour.saturating_mul(HOURS_PER_MONTH))
+}
+
+/// Whether `more` differs from `less` only in having more of factors whose values are ascending numbers.
+fn has_more(plan: &PlanFile, more: &Row, less: &Row) -> bool {
+    let ascends = |values: &[std::sync::Arc<str>]| {
+        let numbers: Vec<Option<f64>> = values.iter().map(|value| value.parse().ok()).collect();
+        numbers.windows(2).all(|pair| matches!(pair, [Some(one), Some(other)] if one < other))
+    };
+    let (more, less) = (plan.places(more.cell), plan.places(less.cell));
+    let is_more =
+        |((factor, more), less): ((&Factor, &usize), &usize)| more == less || (more > less && ascends(&factor.values));
+    more != less && plan.factors.iter().zip(&more).zip(&less).all(is_more)
+}
+
+/// Whether a constraint bounds a time or a slowdown from above, which more machines should shorten. A budget, or a share of
+/// GPUs in use, is another matter.
+fn limits_a_wait(constraint: &str) -> bool {
+    let shortened = ["wait", "slowdown", "turnaround", "makespan", "ttft", "tpot"];
+    constraint.contains('<') && shortened.iter().any(|word| constraint.contains(word))
+}
+
+/// An alternative that was run, has more than this one, costs more and yet waits too long: the nearest in cost.
+fn failing_above<'r>(plan: &PlanFile, comparison: &'r Comparison, row: &Row, objective: Objective) -> Option<&'r Row> {
+    let least = row.of(objective)?;
+    let waits = |row: &Row| row.broken.as_ref().is_some_and(|(_, constraint, _)| limits_a_wait(constraint));
+    let fails = comparison.rows.iter().filter(|other| other.keeps == Some(false) && waits(other));
+    let fails = fails.filter(|other| has_more(plan, other, row));
+    let dearer = fails.filter_map(|other| Some((other.of(objective)?, other))).filter(|(cost, _)| *cost > least);
+    dearer.min_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, other)| other)
+}
+
+/// A sentence if a larger and dearer alternative fails. The one that meets the constraints may then do so by chance.
+fn contradicted(plan: &PlanFile, comparison: &Comparison, row: &Row) -> Option<String> {
+    let larger = failing_above(plan, comparison, row, plan.minimize?)?;
+    let why = larger.broken_text().map_or(String::new(), |why| format!(" ({why})"));
+    Some(format!(
+        "Do not rely on it: {} has more and fails{why}, so whether the constraints hold is partly chance here.",
+        larger.name
+    ))
+}
+
+/// The cheapest alternative that meets the constraints and above which nothing that was run fails.
+fn above(plan: &PlanFile, comparison: &Comparison, objective: Objective) -> String {
+    let keeping = comparison.rows.iter().filter(|row| row.keeps == Some(true));
+    let settled = keeping.filter(|row| failing_above(plan, comparison, row, objective).is_none());
+    let known = settled.filter_map(|row| Some((row.of(objective)?, row)));
+    match known.min_by(|(one, _), (other, _)| one.total_cmp(other)) {
+        Some((_, row)) => {
+            let fleet = row.amount(objective, plan.currency.as_deref());
+            format!(" The cheapest above which none that was run fails is {}: {fleet}.", row.name)
+        }
+        None => " Above each that meets them, another one fails.".to_string(),
+    }
 }
 
 /// A twelfth of the 8,760 hours of a year of 365 days.
@@ -336,6 +466,9 @@ pub fn start_wait_note(comparison: &Comparison, constraints: &[String]) -> Optio
     })
 }
 
+/// With fewer blocks than this, resampled lists are said to show too little of how logs differ.
+const FEW_BLOCKS: u64 = 10;
+
 /// The conclusion from the seeds that were run about all possible seeds; empty for a single run.
 fn how_sure(row: &Row) -> String {
     if row.runs < 2 {
@@ -355,7 +488,13 @@ fn how_sure(row: &Row) -> String {
         }
         None => "of all seeds".to_string(),
     };
-    format!("{with}, and therefore with at least {least}% {all} (95% confidence, Clopper and Pearson)")
+    let few = match row.resampled {
+        Some(from) if from.blocks < FEW_BLOCKS => {
+            ". So few blocks do not show how much such logs differ; use shorter blocks, or a longer log"
+        }
+        _ => "",
+    };
+    format!("{with}, and therefore with at least {least}% {all} (95% confidence, Clopper and Pearson){few}")
 }
 
 /// What a single run shows about other runs of the same kind; empty if it is not a sample of anything.
@@ -371,15 +510,22 @@ fn of_sections(row: &Row) -> String {
         (false, None) => String::new(),
         (false, Some((low, high))) => {
             let time = |seconds: f64| about(SimDuration::from_nanos((seconds * 1e9) as u64));
-            let ends = match high {
-                Some(high) => format!("{} to {}", time(low), time(high)),
-                None => format!("{} or more, without an upper bound", time(low)),
-            };
             let waits = match sections.never_placed {
                 0 => "the waits".to_string(),
                 never => format!("the waits (without {}, never placed)", counted(never as usize, "replica")),
             };
-            format!(". This is one run: by its {of}, the 95th percentile of {waits} is {ends} (95% confidence)")
+            match high {
+                Some(high) => format!(
+                    ". This is one run: by its {of}, the 95th percentile of {waits} is {} to {} (95% confidence)",
+                    time(low),
+                    time(high)
+                ),
+                None => format!(
+                    ". This is one run, too short for an upper bound of the 95th percentile of {waits}: by its {of}, it is {} \
+                     or more (95% confidence). Resample the trace, or use more seeds",
+                    time(low)
+                ),
+            }
         }
     }
 }
@@ -452,7 +598,73 @@ fn how(plan: &PlanFile, found: &SearchResult) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dryrack_scenario::Method;
     use dryrack_units::Permille;
+    use dryrack_yaml::Span;
+
+    fn alternative(cell: usize, broken: Option<&str>) -> Row {
+        Row {
+            cell,
+            name: format!("n={}", cell + 1),
+            fleet: FleetSize { gpus: cell as u64 + 1, nodes: 1, price_per_hour_millionths: None },
+            runs: 1,
+            held: vec![usize::from(broken.is_none())],
+            kept: usize::from(broken.is_none()),
+            is_random: false,
+            resampled: None,
+            sections: None,
+            keeps: Some(broken.is_none()),
+            broken: broken.map(|constraint| (1, constraint.to_string(), String::new())),
+            metrics: BTreeMap::new(),
+        }
+    }
+
+    /// With more of `n`, jobs must not wait longer. A budget that is exceeded with more is no contradiction.
+    #[test]
+    fn an_answer_above_which_one_waits_too_long_is_not_said_to_be_enough() {
+        let factor = Factor {
+            name: "n".into(),
+            path: "params.n".into(),
+            values: ["1", "2", "3"].map(Into::into).to_vec(),
+            place: Span::default(),
+            value_places: vec![Span::default(); 3],
+        };
+        let plan = PlanFile {
+            title: String::new(),
+            name: "plan.yaml".into(),
+            text: "".into(),
+            scenario: "one.yaml".into(),
+            fixed: Vec::new(),
+            factors: vec![factor],
+            seeds: vec![1],
+            minimize: Some(Objective::Gpus),
+            minimize_place: None,
+            currency: None,
+            constraints_place: None,
+            asked: vec![SeedShare::ALL],
+            method: Method::Sweep,
+            runs: None,
+            time: None,
+            horizon: None,
+        };
+        let of = |broken: [Option<&str>; 3]| {
+            let rows = broken.iter().enumerate().map(|(cell, broken)| alternative(cell, *broken)).collect();
+            answer(&plan, &Comparison { rows }, None).short
+        };
+        assert_eq!(
+            of([None, Some("p95(queue_wait) <= 30m"), None]),
+            "n=1 is the cheapest: 1 GPU. It meets the constraint with 1 seed. Do not rely on it: n=2 has more and fails \
+             (p95(queue_wait) <= 30m, seed 1), so whether the constraints hold is partly chance here. The cheapest above \
+             which none that was run fails is n=3: 3 GPUs."
+        );
+        let enough = "n=1 is enough: 1 GPU. It meets the constraint with 1 seed.";
+        assert_eq!(of([None, Some("cost_per_month <= 3000"), None]), enough);
+        assert_eq!(of([None, None, None]), enough);
+        assert_eq!(
+            of([Some("p95(queue_wait) <= 30m"), None, None]),
+            enough.replace("n=1", "n=2").replace("1 GPU", "2 GPUs")
+        );
+    }
 
     #[test]
     fn an_interval_of_placed_replicas_says_so() {

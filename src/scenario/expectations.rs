@@ -136,9 +136,17 @@ pub(super) fn constraints(plan: &Varying, setting: &ReadContext<'_>, report: &mu
         return constraints;
     };
     for (index, tree) in items.iter().enumerate() {
-        entry(tree, &format!("constraint-{}", index + 1), setting, &mut NamesInUse::new(), &mut constraints, report);
+        let name = metric_of(tree).map_or_else(|| format!("constraint-{}", index + 1), str::to_string);
+        entry(tree, &name, setting, &mut NamesInUse::new(), &mut constraints, report);
     }
     constraints
+}
+
+/// The text of `{metric: p95(queue_wait) <= 30m, in: ">= 95%"}`, which names the constraint unless it is of some jobs only.
+fn metric_of(tree: &Tree) -> Option<&str> {
+    let Node::Map(entries) = &tree.node else { return None };
+    let of = |key: &str| entries.iter().find(|entry| entry.key == key);
+    of("metric").filter(|_| of("of").is_none())?.value.scalar()
 }
 
 fn reproduction(

@@ -78,6 +78,6 @@ pub struct Varying {
     /// The file's path as the user typed it, and the file's text.
     pub name: Arc<str>,
     pub text: Arc<str>,
-    /// The places of the path and the value of each entry of [`Options::set`].
-    pub places: Vec<(Span, Span)>,
+    /// The places of the path and the value of each entry of [`Options::set`]; `None` for one of the command line.
+    pub places: Vec<Option<(Span, Span)>>,
 }

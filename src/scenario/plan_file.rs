@@ -16,10 +16,10 @@ use dryrack_expect::{Expectation, ExpectationKind, MetricCheck, Quantity, SeedSh
 use dryrack_fleet::{NodeShape, Payment, offer_of};
 use dryrack_units::SimDuration;
 use dryrack_workload::Arrival;
-use dryrack_yaml::{Diagnostics, Entry, Fields, Node, Report, Span, Tree, parse, read_text, text};
+use dryrack_yaml::{Diagnostics, Entry, Fields, Node, Report, Span, Tree, emit_line, parse, read_text, text};
 
-const FIELDS: [&str; 9] =
-    ["plan", "scenario", "factors", "seeds", "minimize", "constraints", "method", "budget", "horizon"];
+const FIELDS: [&str; 10] =
+    ["plan", "scenario", "set", "factors", "seeds", "minimize", "constraints", "method", "budget", "horizon"];
 /// The largest number of alternatives of a plan.
 const MAX_CELLS: usize = 1_000_000;
 /// The largest number of alternatives of a search.
@@ -39,6 +39,8 @@ pub struct PlanFile {
     pub text: Arc<str>,
     /// The path of the scenario, relative to the working directory.
     pub scenario: PathBuf,
+    /// What the plan sets in every alternative, before the factors.
+    pub fixed: Vec<Fixed>,
     /// The factors. The last one varies fastest.
     pub factors: Vec<Factor>,
     /// Every alternative is run once with each of these seeds, so all alternatives draw the same random numbers. Empty
@@ -58,6 +60,15 @@ pub struct PlanFile {
     pub time: Option<SimDuration>,
     /// The months for which the load grows.
     pub horizon: Option<Horizon>,
+}
+
+/// A field of the scenario that has another value in every alternative of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fixed {
+    /// The path and the value, in the form of `--set`: `load=110%`.
+    pub set: String,
+    /// The places of the path and of the value.
+    pub places: (Span, Span),
 }
 
 /// A quantity that the plan varies.
@@ -143,7 +154,8 @@ impl PlanFile {
 
     /// The `--set` arguments of the alternative.
     pub fn set(&self, cell: usize) -> Vec<String> {
-        self.values(cell).map(|(factor, value)| format!("{}={value}", factor.path)).collect()
+        let of_factors = self.values(cell).map(|(factor, value)| format!("{}={value}", factor.path));
+        self.fixed.iter().map(|fixed| fixed.set.clone()).chain(of_factors).collect()
     }
 
     /// Loads the scenario of the alternative.
@@ -165,19 +177,22 @@ impl PlanFile {
             && let Some(factor) = self.factors.first()
         {
             // No text of the plan has these changes. A message about one would point at the first factor.
-            varying.places.extend(changes.iter().map(|_| (factor.place, factor.place)));
+            varying.places.extend(changes.iter().map(|_| Some((factor.place, factor.place))));
         }
         let loaded = load(&self.scenario, &options)?;
         priced(self, &loaded)?;
         Ok(loaded)
     }
 
-    /// The options for loading the scenario of the alternative.
+    /// The options for loading the scenario of the alternative. The overrides of `base` hold for every alternative, and
+    /// the factors are set after them.
     pub fn options(&self, cell: usize, seed: Option<u64>, base: &Options) -> Options {
         let parts = self.factors.iter().zip(self.places(cell));
-        let places = parts.map(|(factor, place)| (factor.place, factor.value_places[place])).collect();
+        let of_factors = parts.map(|(factor, place)| Some((factor.place, factor.value_places[place])));
+        let of_file = self.fixed.iter().map(|fixed| Some(fixed.places));
+        let places = base.set.iter().map(|_| None).chain(of_file).chain(of_factors).collect();
         Options {
-            set: self.set(cell),
+            set: base.set.iter().cloned().chain(self.set(cell)).collect(),
             seed: seed.map(|seed| seed.to_string()),
             plan: Some(Varying { name: Arc::clone(&self.name), text: Arc::clone(&self.text), places }),
             ..base.clone()
@@ -327,6 +342,16 @@ fn probes(plan: &PlanFile) -> Vec<usize> {
 }
 
 fn read(tree: &Tree, path: &Path, whole: Arc<str>, report: &mut Report) -> Option<PlanFile> {
+    if let Node::Map(entries) = &tree.node
+        && let Some(entry) = entries.iter().find(|entry| ["nodes", "jobs", "fleets", "trace"].contains(&&*entry.key))
+    {
+        let name = path.file_name().map_or("cluster.yaml".into(), |name| name.to_string_lossy());
+        let help = format!(
+            "write a plan that names it: `plan: ...`, `scenario: {name}` and `factors: ...` (docs/src/plans.md)"
+        );
+        report.error_with_help(entry.key_span, "this is a scenario, not a plan", help);
+        return None;
+    }
     let file = Fields::read(tree, "a plan", &FIELDS, report)?;
     let title = file.require("plan", "How few GPUs keep the waiting times short?", report);
     let title = title.and_then(|tree| text(tree, "a question", report));
@@ -338,6 +363,7 @@ fn read(tree: &Tree, path: &Path, whole: Arc<str>, report: &mut Report) -> Optio
         read_text(&path, Some(tree.span), report)?;
         Some(path)
     });
+    let fixed = file.get("set").map_or(Vec::new(), |tree| fixed(tree, report));
     let factors = match file.require("factors", "{workers: 4..16, profile: [fifo, sjf]}", report) {
         Some(tree) => factors(tree, report),
         None => Vec::new(),
@@ -380,6 +406,7 @@ fn read(tree: &Tree, path: &Path, whole: Arc<str>, report: &mut Report) -> Optio
         name: Arc::from(path.display().to_string()),
         text: whole,
         scenario: scenario?,
+        fixed,
         factors,
         seeds,
         minimize,
@@ -452,6 +479,20 @@ fn factors(tree: &Tree, report: &mut Report) -> Vec<Factor> {
         report.error_with_help(tree.span, "there are no factors", "write `{workers: 4..16}`");
     }
     factors
+}
+
+/// Reads `set: {load: 110%, trace.resample: {block: 1d}}`.
+fn fixed(tree: &Tree, report: &mut Report) -> Vec<Fixed> {
+    let Node::Map(entries) = &tree.node else {
+        let message = format!("expected a map of paths and values, found {}", tree.kind());
+        report.error_with_help(tree.span, message, "write `{load: 110%, trace.resample: {block: 1d}}`");
+        return Vec::new();
+    };
+    let read = |Entry { key, key_span, value }: &Entry| Fixed {
+        set: format!("{key}={}", emit_line(value)),
+        places: (*key_span, value.span),
+    };
+    entries.iter().map(read).collect()
 }
 
 /// Reads `workers: [4, 8]`, `workers: 4..64 by 4`, or `workers: {set: nodes.0.count, values: [4, 8]}`.

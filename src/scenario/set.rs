@@ -28,7 +28,7 @@ pub(super) fn given<'o>(options: &'o Options, report: &mut Report) -> Vec<Overri
         return options.set.iter().map(typed).collect();
     };
     let source = report.add_source(&*plan.name, Arc::clone(&plan.text));
-    let places = plan.places.iter().map(|(path, value)| Some((path.of(source), value.of(source))));
+    let places = plan.places.iter().map(|place| place.map(|(path, value)| (path.of(source), value.of(source))));
     let set = options.set.iter().zip(places);
     set.map(|(argument, place)| Override { option: "--set", path: "", argument, place }).collect()
 }

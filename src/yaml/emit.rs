@@ -36,6 +36,13 @@ pub fn emit(tree: &Tree) -> String {
     out
 }
 
+/// Text on one line that parses to the same data, such as `{block: 1d}`.
+pub fn emit_line(tree: &Tree) -> String {
+    let mut out = String::new();
+    flow(tree, &mut out);
+    out
+}
+
 fn flow(tree: &Tree, out: &mut String) {
     match &tree.node {
         _ if tree.is_nothing() => out.push_str("null"),

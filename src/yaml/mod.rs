@@ -23,7 +23,7 @@ mod tree;
 mod tree_serde;
 
 pub use diagnostic::{COMMAND_LINE, Diagnostic, Diagnostics, Kind, Report, Severity, SourceId, Span, cut_quotes};
-pub use emit::{emit, scalar};
+pub use emit::{emit, emit_line, scalar};
 pub use fields::matches as matches_pattern;
 pub use fields::{Fields, Value, is_pattern, list, name, report_unit, text, value, word};
 pub use parse::{parse, parse_documents};

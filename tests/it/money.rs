@@ -42,10 +42,10 @@ constraints: [cost_per_month <= 3000, jobs_completed == 2, max(queue_wait) <= 0s
 ";
     let dir = written(&[("base.yaml", PAID), ("plan.yaml", plan)]);
     let said = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
-    assert!(said.contains("own=1, year=1 is enough: 2555.00 EUR a month."), "{said}");
+    assert!(said.contains("own=1, year=1 is enough: 2,555.00 EUR a month."), "{said}");
     assert!(
         said.contains(
-            "The next cheapest that meets all constraints is own=2, year=0: 2920.00 EUR a month, 14.3% more."
+            "The next cheapest that meets all constraints is own=2, year=0: 2,920.00 EUR a month, 14.3% more."
         ),
         "{said}"
     );

@@ -16,6 +16,7 @@ trials! {
         a_search_finds_what_the_whole_grid_has,
         a_search_says_what_it_proved,
         an_answer_says_how_it_would_break,
+        a_plan_sets_the_scenario_of_every_alternative,
         what_helps_most_is_what_a_run_with_it_saves,
         what_can_never_run_saves_no_hours,
         an_answer_stays_if_a_change_cannot_be_run,
@@ -177,9 +178,57 @@ constraints: [max(queue_wait) <= 0s]
         serde_json::from_slice(&std::fs::read(dir.path().join("out/plan.json")).expect("it was written"))
             .expect("JSON");
     let command = plan["breaks"][1]["command"].as_str().expect("a command");
-    let words: Vec<&str> = command.split_whitespace().skip(1).collect();
-    let text = stdout(dir.path(), &words, 0);
+    let words = command.replace("'expect.+=max(queue_wait) <= 0s'", "MORE");
+    let words: Vec<&str> = words.split_whitespace().skip(1).collect();
+    let words: Vec<&str> =
+        words.iter().map(|word| if *word == "MORE" { "expect.+=max(queue_wait) <= 0s" } else { word }).collect();
+    let text = stdout(dir.path(), &words, 1);
     assert!(text.contains("32 = 32 completed") && text.contains("at most 1h"), "{text}");
+    assert!(text.contains("FAIL  max(queue_wait) <= 0s"), "the run also judges the constraint: {text}");
+}
+
+/// A plan changes the scenario in every alternative by `set:`, and for once by `--set`; seeds of the command line replace
+/// those of the file.
+fn a_plan_sets_the_scenario_of_every_alternative() {
+    let dir = empty();
+    let scenario = "\
+scenario: Jobs for a few workers
+params: {workers: 1, jobs: 1}
+profile: fifo
+nodes: [{name: worker, count: \"${workers}\", machine: l4-x1}]
+jobs: [{name: job, count: \"${jobs}\", gpus: 1, duration: 1h}]
+";
+    let plan = "\
+plan: How few workers?
+scenario: base.yaml
+set: {params.jobs: 2, nodes.0.labels: {kind: a}}
+factors: {workers: 1..4}
+minimize: nodes
+constraints: [max(queue_wait) <= 0s]
+";
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).expect("a folder of our own");
+    write("base.yaml", scenario);
+    write("plan.yaml", plan);
+    let text = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
+    assert!(text.contains("workers=2 is enough"), "{text}");
+    let text = stdout(dir.path(), &["plan", "plan.yaml", "--set", "params.jobs=3", "--seeds", "4..5"], 0);
+    assert!(text.contains("workers=2 is enough"), "the file is set last: {text}");
+    assert!(text.contains("with 2 seeds, which all give the same run"), "{text}");
+    write("plan.yaml", &plan.replace("set: {params.jobs: 2, ", "set: {"));
+    let text = stdout(dir.path(), &["plan", "plan.yaml", "--set", "params.jobs=3", "--out", "three"], 0);
+    assert!(text.contains("workers=3 is enough"), "{text}");
+    // More seeds continue from what was run; another scenario does not.
+    let more = ["plan", "plan.yaml", "--set", "params.jobs=3", "--out", "three", "--resume", "--seeds", "1..3"];
+    assert!(stdout(dir.path(), &more, 0).contains("with 3 seeds"), "more seeds");
+    let said = stderr(dir.path(), &["plan", "plan.yaml", "--set", "params.jobs=2", "--out", "three", "--resume"], 2);
+    assert!(said.contains("three/runs.jsonl"), "{said}");
+    let said = stderr(dir.path(), &["plan", "plan.yaml", "--set", "params.job=3"], 2);
+    assert!(said.contains("command line:1:"), "a mistake in --set is shown there: {said}");
+    write("plan.yaml", &plan.replace("params.jobs: 2", "params.job: 2"));
+    let said = stderr(dir.path(), &["plan", "plan.yaml"], 2);
+    assert!(said.contains("plan.yaml:3:"), "a mistake in `set` is shown there: {said}");
+    let said = stderr(dir.path(), &["plan", "base.yaml"], 2);
+    assert!(said.starts_with("error: this is a scenario, not a plan") && said.matches("error").count() == 1, "{said}");
 }
 
 /// One node of one GPU and many cores, and three jobs of an hour that arrive together: they wait 0, 1 and 2 hours. With

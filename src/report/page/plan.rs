@@ -12,9 +12,12 @@ use dryrack_units::{SimDuration, counted};
 
 /// The contents of the page.
 pub struct PlanReport {
-    /// The plan's title and the answer to its question.
+    /// The plan's title, the answer to its question in a few sentences, and how it was found.
     pub title: String,
     pub answer: String,
+    pub how: String,
+    /// The figures of the first screen, and what each of them is.
+    pub figures: Vec<(String, String)>,
     /// How the answer would break: a sentence for each change, and the command that repeats it.
     pub breaks: Vec<(String, String)>,
     /// What a reader must know besides the answer.
@@ -117,10 +120,11 @@ impl PlanReport {
     pub fn html(&self) -> String {
         let plots: String = [self.frontier_plot(), self.waits_plot()].iter().flatten().map(Chart::figure).collect();
         let body = [
+            self.tiles(),
             self.note.as_ref().map_or(String::new(), |note| format!("<p class=\"fail\">{}</p>\n", escape(note))),
-            section("Question", &self.asked()),
             self.breaking(),
             self.growing(),
+            section("Question", &self.asked()),
             section(
                 &match (self.nobody_waits(), self.other_metric()) {
                     (true, _) => "Cost against replicas that were turned away".to_string(),
@@ -137,13 +141,20 @@ impl PlanReport {
         page(&self.title, (&self.answer, is_bad), &body.concat())
     }
 
+    fn tiles(&self) -> String {
+        let tile = |(value, what): &(String, String)| {
+            format!("<div><b>{}</b><span>{}</span></div>", escape(value), escape(what))
+        };
+        match self.figures.is_empty() {
+            true => String::new(),
+            false => format!("<div class=\"tiles\">{}</div>\n", self.figures.iter().map(tile).collect::<String>()),
+        }
+    }
+
     fn asked(&self) -> String {
         let mut text = match self.is_minimized {
             true => {
-                let currency = self.currency.as_ref().map_or(String::new(), |name| format!(" in {name}"));
-                let is_money = self.objective.contains("price") || self.objective.contains("cost");
-                let currency = if is_money { currency } else { String::new() };
-                format!("<p>Minimize: {}{}.</p>\n", escape(self.objective), escape(&currency))
+                format!("<p>Minimize: {}{}.</p>\n", escape(self.objective), escape(&self.in_currency()))
             }
             false => "<p>Compare the alternatives.</p>\n".to_string(),
         };
@@ -151,7 +162,17 @@ impl PlanReport {
             text.push_str("<p>The constraints are:</p>\n");
             text.push_str(&list(&self.constraints));
         }
+        if !self.how.is_empty() {
+            text.push_str(&format!("<p>{}</p>\n", escape(&self.how)));
+        }
         text
+    }
+
+    /// The unit of an objective that is money, such as ` in USD`; otherwise empty.
+    fn in_currency(&self) -> String {
+        let is_money = self.objective.contains("price") || self.objective.contains("cost");
+        let name = self.currency.as_ref().filter(|_| is_money);
+        name.map_or(String::new(), |name| format!(" in {name}"))
     }
 
     /// How the answer would break; empty if nothing was tried.
@@ -159,10 +180,8 @@ impl PlanReport {
         if self.breaks.is_empty() {
             return String::new();
         }
-        let one = |(sentence, command): &(String, String)| {
-            format!("<p>{}</p>\n<pre>{}</pre>\n", escape(sentence), escape(command))
-        };
-        section("How it would break", &self.breaks.iter().map(one).collect::<String>())
+        let sentences: Vec<String> = self.breaks.iter().map(|(sentence, _)| sentence.clone()).collect();
+        section("How it would break", &list(&sentences))
     }
 
     /// How long the alternatives are enough; empty without a horizon.
@@ -193,7 +212,12 @@ impl PlanReport {
     }
 
     fn made(&self) -> String {
-        facts(&self.provenance) + &format!("<h3>The plan</h3>\n<pre>{}</pre>\n", escape(&self.source))
+        let commands: Vec<&str> = self.breaks.iter().map(|(_, command)| command.as_str()).collect();
+        let breaks = match commands.is_empty() {
+            true => String::new(),
+            false => format!("<h3>What would break it</h3>\n<pre>{}</pre>\n", escape(&commands.join("\n"))),
+        };
+        facts(&self.provenance) + &breaks + &format!("<h3>The plan</h3>\n<pre>{}</pre>\n", escape(&self.source))
     }
 
     /// The alternatives that no other alternative beats in both cost and burden, the cheapest first.
@@ -245,7 +269,7 @@ impl PlanReport {
         let other = self.other_metric().filter(|_| !self.nobody_waits());
         let longest = longest.max(bound.unwrap_or(0.0));
         let dearest = self.rows.iter().map(|row| row.cost).max_by(f64::total_cmp)?;
-        let (x, top) = of_numbers(self.objective, dearest);
+        let (x, top) = of_numbers(&format!("{}{}", self.objective, self.in_currency()), dearest);
         let nobody_waits = self.nobody_waits();
         let (y, end) = match (nobody_waits, &other) {
             (true, _) => of_numbers("% never placed", longest),
@@ -332,7 +356,23 @@ impl PlanReport {
         let shown = self.shown();
         let longest =
             shown.iter().flat_map(|row| self.rows[*row].waits.iter().flatten()).copied().max_by(f64::total_cmp)?;
+        // A constraint on a percentile of the waits is a corner that the curve of the answer must pass above.
+        let corner = self.limit().and_then(|limit| {
+            let percent = limit.metric.strip_prefix("queue_wait_")?.strip_suffix("_seconds")?;
+            let part: f64 = percent.strip_prefix('p')?.parse().ok().filter(|part| *part <= 100.0)?;
+            Some((limit.constraint, limit.bound, part / 100.0))
+        });
+        let longest = longest.max(corner.as_ref().map_or(0.0, |(_, bound, _)| *bound));
         let (x, end) = of_waits("time waited", longest);
+        let limit = corner.map(|(name, bound, part)| {
+            let at = wait_place(bound) / end;
+            Line {
+                name: format!("the limit: {name}"),
+                points: vec![(0.0, part), (at, part), (at, 0.0)],
+                kind: Kind::Line,
+                look: 5,
+            }
+        });
         let lines = shown.iter().enumerate().map(|(look, row)| {
             let row = &self.rows[*row];
             let point = |(percent, wait): (&u8, &Option<f64>)| {
@@ -351,11 +391,11 @@ impl PlanReport {
             description:
                 "Share of all replicas that were placed within this time, in steps of a percent, for the answer and its \
                  neighbours on the frontier; each percentile is the mean over the seeds. A curve ends where the other replicas were \
-                 never placed."
+                 never placed. A limit on a percentile is kept by a curve that passes above the corner of its line."
                     .into(),
             x,
             y: of_parts("placed"),
-            lines: lines.collect(),
+            lines: lines.chain(limit).collect(),
         })
     }
 
@@ -487,6 +527,8 @@ mod tests {
             waits: vec![Some(0.0), Some(*wait)],
         };
         PlanReport {
+            how: String::new(),
+            figures: Vec::new(),
             title: "Which?".into(),
             answer: "This.".into(),
             breaks: Vec::new(),
