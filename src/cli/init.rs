@@ -14,8 +14,8 @@ use dryrack_import::{FoundOptions, nodes_text};
 use dryrack_live::probe::shown_url;
 use dryrack_profile::profile_names;
 use dryrack_scenario as scenario;
-use dryrack_trace::TaskStream;
-use dryrack_units::{Bytes, counted};
+use dryrack_trace::{Census, Facts, Format as TraceFormat, TaskStream, TraceError};
+use dryrack_units::{Bytes, SimDuration, counted};
 
 /// The most nodes that `--nodes` takes.
 const NODES_MAX: u32 = 100_000;
@@ -32,7 +32,7 @@ pub struct InitArgs {
     /// Machine of each node, as `dryrack catalog machines` lists them [default: a100-80g-x8]
     #[arg(long, value_name = "NAME")]
     machine: Option<String>,
-    /// Number of nodes [default: 2]
+    /// Number of nodes [default: as many as have the GPUs that the log had in use at once, or 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(NODES_MAX)))]
     nodes: Option<u32>,
     /// Profile of the scheduler, as `dryrack profile list` lists them
@@ -46,14 +46,63 @@ pub struct InitArgs {
 /// What the scenario is to contain.
 struct Chosen {
     machine: String,
-    nodes: u32,
+    /// As stated. Otherwise it depends on the log.
+    nodes: Option<u32>,
     profile: String,
-    trace: Option<PathBuf>,
+    trace: Option<Logged>,
+}
+
+/// A list of recorded jobs, and what it shows of its cluster.
+struct Logged {
+    file: PathBuf,
+    format: TraceFormat,
+    facts: Facts,
+}
+
+impl Logged {
+    fn read(file: &Path) -> Result<Logged, String> {
+        let mut stream = TaskStream::open(file, None).map_err(|error| error.to_string())?;
+        let mut census = Census::default();
+        stream
+            .each(file, |task| -> Result<(), TraceError> {
+                census.add(&task);
+                Ok(())
+            })
+            .map_err(|error| error.to_string())?;
+        let facts = census.finish(stream.rows.tally());
+        Ok(Logged { file: file.to_path_buf(), format: stream.format, facts })
+    }
+
+    /// The largest number of GPUs that were in use at once; 0 if the list does not show it.
+    fn gpus(&self) -> u64 {
+        self.facts.most_gpu_milli_in_use.div_ceil(1000)
+    }
+
+    /// From the first submission to the last.
+    fn length(&self) -> SimDuration {
+        match (self.facts.first_submit, self.facts.last_submit) {
+            (Some(first), Some(last)) => last.since(first),
+            _ => SimDuration::ZERO,
+        }
+    }
+
+    fn hours(&self) -> u64 {
+        self.length().as_nanos() / 3_600_000_000_000
+    }
+
+    /// How to resample the list: in days if it has ten of them, otherwise in shorter blocks without the time of day.
+    fn resample(&self) -> Option<&'static str> {
+        const CHOICES: [(u64, &str); 3] =
+            [(240, "{block: 1d}"), (60, "{block: 6h, cycle: 6h}"), (10, "{block: 1h, cycle: 1h}")];
+        CHOICES.into_iter().find(|(hours, _)| self.hours() >= *hours).map(|(_, resample)| resample)
+    }
 }
 
 pub fn init(args: &InitArgs) -> ExitResult {
     let part = args.out.with_file_name("nodes.part.yaml");
-    for file in [Some(&args.out), args.source.is_given().then_some(&part)].into_iter().flatten() {
+    let plan = args.out.with_extension("plan.yaml");
+    let with_plan = args.trace.is_some().then_some(&plan);
+    for file in [Some(&args.out), args.source.is_given().then_some(&part), with_plan].into_iter().flatten() {
         if file.is_dir() {
             let example = file.join("cluster.yaml");
             return Err(Failure::file(file, format!("is a folder; name a file, such as {}", example.display())));
@@ -69,18 +118,27 @@ pub fn init(args: &InitArgs) -> ExitResult {
     let nothing_said = args.machine.is_none() && args.nodes.is_none() && args.profile.is_none() && args.trace.is_none();
     let asks = nothing_said && !args.source.is_given() && std::io::stdin().is_terminal();
     let chosen = if asks { asked(&mut std::io::stdin().lock())? } else { stated(args)? };
-    let trace = chosen.trace.as_deref().map(|file| trace_text(&args.out, file)).transpose()?;
+    let trace = chosen.trace.as_ref().map(|logged| trace_text(&args.out, logged)).transpose()?;
+    let of_machine =
+        catalog::machine(&chosen.machine).map_or(0, |machine| machine.gpus.iter().map(|gpus| gpus.count).sum());
     let (nodes, gpus) = match args.source.is_given() {
         true => found_nodes(args, &part)?,
-        false => nodes_of_machine(&chosen),
+        false => (nodes_of_machine(&chosen, of_machine), of_machine),
     };
     let jobs = trace.unwrap_or_else(|| example_jobs(gpus));
+    let plan_text = match &chosen.trace {
+        Some(logged) if !args.source.is_given() && !plan.exists() => plan_text(&args.out, logged, of_machine),
+        _ => None,
+    };
     WholeFile::write(&args.out, scenario_text(&chosen, &nodes, &jobs).as_bytes())?;
-    report(&chosen, &args.out)
+    if let Some(text) = &plan_text {
+        WholeFile::write(&plan, text.as_bytes())?;
+    }
+    report(&chosen, &args.out, plan_text.is_some().then_some(plan.as_path()))
 }
 
 /// Checks the new file as `dryrack check` does, and says what to do next.
-fn report(chosen: &Chosen, file: &Path) -> ExitResult {
+fn report(chosen: &Chosen, file: &Path, plan: Option<&Path>) -> ExitResult {
     let name = file.display();
     let diagnostics = scenario::check(file, &options(file));
     warn(&diagnostics.to_string());
@@ -92,10 +150,20 @@ fn report(chosen: &Chosen, file: &Path) -> ExitResult {
         Some(_) => format!("  dryrack trace check {name}        jobs that can never be placed, and why\n"),
         None => String::new(),
     };
+    let plans = match plan {
+        Some(plan) => format!(
+            "  dryrack plan {:<width$}how few nodes are enough, and how sure that is\n",
+            plan.display(),
+            width = name.to_string().len() + 15
+        ),
+        None => String::new(),
+    };
+    let written =
+        plan.map_or(format!("{name} is written"), |plan| format!("{name} and {} are written", plan.display()));
     print(&format!(
-        "{name} is written. Next:\n{check}  dryrack test {name}               does what it expects hold?\n  \
+        "{written}. Next:\n{check}  dryrack test {name}               does what it expects hold?\n  \
          dryrack run {name} --report out   a page to look at: out/report.html\n  \
-         dryrack what-helps {name}         which single change would save the most waiting\n"
+         dryrack what-helps {name}         which single change would save the most waiting\n{plans}"
     ))?;
     Ok(Exit::Fine)
 }
@@ -109,11 +177,17 @@ fn stated(args: &InitArgs) -> Result<Chosen, Failure> {
         "dstack" => "dstack",
         _ => "easy",
     };
+    let trace = args.trace.as_deref().map(Logged::read).transpose();
+    let trace = trace.map_err(|message| Failure::Input(format!("error: {message}")))?;
+    let of_log = match &trace {
+        Some(Logged { format: TraceFormat::Sacct | TraceFormat::Jobcomp, .. }) => "slurm-22.05",
+        _ => of_source,
+    };
     Ok(Chosen {
         machine: known_machine(args.machine.as_deref().unwrap_or("a100-80g-x8")).map_err(of_option("--machine"))?,
-        nodes: args.nodes.unwrap_or(2),
-        profile: known_profile(args.profile.as_deref().unwrap_or(of_source)).map_err(of_option("--profile"))?,
-        trace: args.trace.clone(),
+        nodes: args.nodes,
+        profile: known_profile(args.profile.as_deref().unwrap_or(of_log)).map_err(of_option("--profile"))?,
+        trace,
     })
 }
 
@@ -133,9 +207,9 @@ fn asked(answers: &mut impl BufRead) -> Result<Chosen, Failure> {
     let profile = ask(answers, &format!("scheduler ({known})"), "easy", known_profile)?;
     let trace = ask(answers, "file with recorded jobs, such as the output of sacct", "none", |text| match text {
         "none" => Ok(None),
-        file => TaskStream::open(Path::new(file), None).map(|_| Some(PathBuf::from(file))).map_err(|e| e.to_string()),
+        file => Logged::read(Path::new(file)).map(Some),
     })?;
-    Ok(Chosen { machine, nodes, profile, trace })
+    Ok(Chosen { machine, nodes: Some(nodes), profile, trace })
 }
 
 fn ask<T>(
@@ -183,17 +257,57 @@ fn unknown<'n>(what: &str, name: &str, known: impl Iterator<Item = &'n str>, lis
     }
 }
 
-/// The nodes of a machine from the catalog, and how many GPUs each of them has.
-fn nodes_of_machine(chosen: &Chosen) -> (String, u32) {
-    let gpus = catalog::machine(&chosen.machine).map_or(0, |machine| machine.gpus.iter().map(|gpus| gpus.count).sum());
-    let text = format!(
+/// The nodes of a machine from the catalog, which has `gpus` GPUs.
+fn nodes_of_machine(chosen: &Chosen, gpus: u32) -> String {
+    let logged = chosen.trace.as_ref().map_or(0, Logged::gpus);
+    let (count, why) = match chosen.nodes {
+        Some(count) => (u64::from(count), String::new()),
+        None if logged > 0 && gpus > 0 => {
+            let count = logged.div_ceil(u64::from(gpus)).clamp(1, u64::from(NODES_MAX));
+            let nodes = counted(usize::try_from(count).unwrap_or(usize::MAX), "node");
+            let why = format!("at most {logged} GPUs were in use at once in the log, so there are {nodes}");
+            warn(&format!("note: {why}; --nodes states another number\n"));
+            (count, format!("# At {}.\n", &why[3..]))
+        }
+        None => (2, String::new()),
+    };
+    format!(
         "# The machines. `dryrack catalog machines` lists names; a machine can also be described by its parts:\n\
          # {{name: big, cpus: 96, ram: 1TiB, gpus: [{{type: a100-80g, count: 8}}], price_per_hour: 16}}\n\
-         # How many are enough? A plan answers, with `factors: {{n: {{set: nodes.node.count, values: 1..16}}}}`.\n\
-         nodes:\n  - {{name: node, count: {}, machine: {}}}\n",
-        chosen.nodes, chosen.machine
-    );
-    (text, gpus)
+         {why}nodes:\n  - {{name: node, count: {count}, machine: {}}}\n",
+        chosen.machine
+    )
+}
+
+/// A plan that finds how few of the nodes are enough, if the list shows how many GPUs were in use.
+fn plan_text(scenario: &Path, logged: &Logged, gpus: u32) -> Option<String> {
+    let (resample, per_node) = (logged.resample()?, u64::from(gpus));
+    if logged.gpus() == 0 || per_node == 0 {
+        return None;
+    }
+    let hours = logged.hours().max(1);
+    let mean = (logged.facts.gpu_seconds / 3600 / hours).div_ceil(per_node).max(1);
+    let most = logged.gpus().div_ceil(per_node).max(mean) * 3 / 2 + 2;
+    // The run begins with an empty cluster, and the last jobs of the list run on alone. Neither is measured.
+    let window = match hours / 24 {
+        0..3 => String::new(),
+        days => format!(", until: {days}d, warm_up: 1d"),
+    };
+    let name = scenario.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned());
+    Some(format!(
+        "plan: How few nodes keep the waiting short?\n\
+         scenario: {}\n\
+         # Each seed draws another list of jobs from the log, in blocks of this length, so that the answer is not that of\n\
+         # one lucky list. If all of 60 seeds hold, at least 95% of such lists do, with 95% confidence.\n\
+         set: {{trace.resample: {resample}{window}}}\n\
+         seeds: 1..60\n\
+         # From the nodes that were in use on average to half as many again as were ever in use at once.\n\
+         factors:\n  nodes: {{set: nodes.node.count, values: {mean}..{most}}}\n\
+         minimize: gpus\n\
+         constraints:\n  - p95(queue_wait) <= 2h\n\
+         method: search\n",
+        serde_json::to_string(&name).expect("text has a JSON form"),
+    ))
 }
 
 /// Writes the nodes that the source reports to a file of their own, and includes that file. Also returns the largest
@@ -235,8 +349,8 @@ fn example_jobs(gpus: u32) -> String {
 }
 
 /// The list of jobs, with a path that holds from the folder of the scenario.
-fn trace_text(out: &Path, file: &Path) -> Result<String, Failure> {
-    let stream = TaskStream::open(file, None).map_err(|error| Failure::Input(format!("error: {error}")))?;
+fn trace_text(out: &Path, logged: &Logged) -> Result<String, Failure> {
+    let file = &logged.file;
     let found = std::fs::canonicalize(file).map_err(|error| Failure::file(file, error))?;
     let folder = match out.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         Some(folder) => std::fs::canonicalize(folder).map_err(|error| Failure::file(folder, error))?,
@@ -244,12 +358,20 @@ fn trace_text(out: &Path, file: &Path) -> Result<String, Failure> {
     };
     let path = found.strip_prefix(&folder).unwrap_or(&found).display().to_string();
     let path = serde_json::to_string(&path).expect("text has a JSON form");
+    let days = logged.length().as_nanos() / 86_400_000_000_000;
+    let window = match days {
+        0..2 => String::new(),
+        days => format!(
+            "# The cluster is empty at first, and at the end the last jobs run on alone. This measures the time between:\n\
+             # until: {days}d\n# warm_up: 1d\n"
+        ),
+    };
     Ok(format!(
         "# The recorded jobs, submitted when they were.\n\
-         trace: {{format: {}, file: {path}}}\n\
+         trace: {{format: {}, file: {path}}}\n{window}\
          # What must hold. `dryrack test` fails if it does not; docs/src/expectations.md lists all forms.\n\
          expect:\n  - p95(queue_wait) <= 2h\n",
-        stream.format.name()
+        logged.format.name()
     ))
 }
 
@@ -272,8 +394,8 @@ mod tests {
     fn a_question_is_asked_again_until_the_answer_can_be_used() {
         let chosen = asked(&mut "h100\nh100-80g-x8\n0\n4\nslurm\n\nno-such-file\n\n".as_bytes());
         let chosen = chosen.expect("the last answer to each question can be used");
-        assert_eq!((chosen.machine.as_str(), chosen.nodes), ("h100-80g-x8", 4));
-        assert_eq!((chosen.profile.as_str(), chosen.trace), ("easy", None));
+        assert_eq!((chosen.machine.as_str(), chosen.nodes), ("h100-80g-x8", Some(4)));
+        assert_eq!((chosen.profile.as_str(), chosen.trace.is_none()), ("easy", true));
         assert!(asked(&mut "h100-80g-x8\n".as_bytes()).is_err(), "the answers end too early");
     }
 }
