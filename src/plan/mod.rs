@@ -12,7 +12,8 @@
 //! | `input_hash` | hashes the inputs of a plan, so that only runs of the same inputs are resumed |
 //! | `paired` | compares two alternatives job by job, with a confidence interval of the difference |
 //! | `search` | chooses the runs that find the cheapest alternative, and says what they showed |
-//! | `summary` | compares the alternatives and gives the answer |
+//! | `summary` | compares the alternatives |
+//! | `answer` | gives the answer in words |
 //! | `breaks` | runs the answer with fewer nodes and with more load |
 //! | `horizon` | how long each alternative stays enough while the load grows |
 //! | `helps` | changes of a scenario that may shorten waits, and the hours that each saves |
@@ -22,6 +23,7 @@
 
 #![warn(clippy::unwrap_used)]
 
+mod answer;
 mod breaks;
 mod helps;
 mod horizon;
@@ -33,6 +35,7 @@ mod plan_run;
 mod search;
 mod summary;
 
+pub use answer::{Answer, answer, start_wait_note};
 pub use breaks::{BREAK_SEEDS, Break, BreakResult, BrokenConstraint, NodeKind, breaks, kinds};
 pub use dryrack_metrics::{Estimate, estimate};
 pub use helps::{Change, Changes, Saving, WaitTotal, changes, saved, sort as sort_savings};
@@ -45,4 +48,4 @@ pub use page::{PlanPage, page};
 pub use paired::{Difference, JobWait, PairedJob, PairedSeed, difference, most_changed, pair};
 pub use plan_run::{ConstraintResult, FleetSize, PlanRun, ResampledList, fleet_size, run_alternative, run_changed};
 pub use search::{Search, SearchResult};
-pub use summary::{Answer, Comparison, Row, answer, compare, start_wait_note};
+pub use summary::{Comparison, Row, compare};

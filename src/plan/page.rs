@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::answer::{Answer, figures};
 use super::journal::{PlanHeader, Runs};
-use super::summary::{Answer, Comparison, Row, figures};
+use super::summary::{Comparison, Row};
 use dryrack_metrics::WAIT_PERCENTS;
 use dryrack_report::{PlanGrowth, PlanReport, PlanRow};
 use dryrack_scenario::{Method, Objective, PlanFile};

@@ -1,0 +1,420 @@
+//! The answer of a plan in words: which alternative is enough, how sure that is, and how it was found.
+
+use super::search::SearchResult;
+use super::summary::{Comparison, Row, of_a_month};
+use dryrack_metrics::share_at_least;
+use dryrack_report::about;
+use dryrack_scenario::{Factor, Objective, PlanFile};
+use dryrack_units::{SimDuration, counted, grouped};
+
+/// The answer of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The answer in a few sentences.
+    pub short: String,
+    /// How it was found, what else would do, and which fleet it is; may be empty.
+    pub how: String,
+}
+
+impl Answer {
+    pub fn text(&self) -> String {
+        format!("{} {}", self.short, self.how).trim_end().to_string()
+    }
+}
+
+/// The answer, and the way in which it was found. `found` is the result of a search.
+pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&SearchResult>) -> Answer {
+    let rows = comparison.rows.len();
+    let Some(objective) = plan.minimize else {
+        let keeping = comparison.rows.iter().filter(|row| row.keeps == Some(true)).count();
+        let short = match plan.asked.len() {
+            0 => format!("{} were run.", counted(rows, "alternative")),
+            constraints => format!("{keeping} of {} meet {}.", counted(rows, "alternative"), all_of(constraints)),
+        };
+        return Answer { short, how: String::new() };
+    };
+    let short = match comparison.best(objective) {
+        Some(row) => {
+            let fleet = row.amount(objective, plan.currency.as_deref());
+            let seeds = counted(row.runs, "seed");
+            let sure = how_sure(row);
+            let meets = format!("It meets {} with {seeds}{sure}.", all_of(plan.asked.len()));
+            match contradicted(plan, comparison, row) {
+                None => format!("{} is enough: {fleet}. {meets}", row.name),
+                Some(more) => {
+                    let rest = above(plan, comparison, objective);
+                    format!("{} is the cheapest: {fleet}. {meets} {more}{rest}", row.name)
+                }
+            }
+        }
+        None => none_keeps(plan, comparison),
+    };
+    let mut text = match found {
+        Some(found) => how(plan, found),
+        None => match comparison.rows.iter().filter(|row| row.keeps.is_none()).count() {
+            _ if rows < plan.cells() => format!("{} of {} were run.", rows, counted(plan.cells(), "alternative")),
+            0 => format!("Each of {} was run.", counted(plan.cells(), "alternative")),
+            open => {
+                format!("The result for {} is unknown, because not all seeds were run.", counted(open, "alternative"))
+            }
+        },
+    };
+    if let Some(best) = comparison.best(objective) {
+        text.push_str(&beside(plan, comparison, objective, best));
+    }
+    Answer { short, how: text }
+}
+
+/// What the first screen of the page shows of the answer: figures, and what each of them is.
+pub fn figures(plan: &PlanFile, row: &Row) -> Vec<(String, String)> {
+    let currency = plan.currency.as_deref().map_or(String::new(), |currency| format!(" {currency}"));
+    let of = |count: u64, word: &str| {
+        (grouped(&count.to_string()), if count == 1 { word.into() } else { format!("{word}s") })
+    };
+    let mut figures = vec![of(row.fleet.nodes, "node"), of(row.fleet.gpus, "GPU")];
+    if let Some(hour) = row.fleet.price_per_hour_millionths {
+        let month = grouped(&of_a_month(hour).to_string());
+        figures
+            .push((format!("{}{currency}", month.split('.').next().unwrap_or(&month)), "a month of 730 hours".into()));
+    }
+    if row.runs > 1 && row.is_random && !plan.asked.is_empty() {
+        let least = (share_at_least(row.kept, row.runs) * 100.0).floor();
+        figures.push((
+            format!("{} of {}", row.kept, row.runs),
+            format!("seeds meet the constraints, so at least {least}% of all do (95% confidence)"),
+        ));
+    } else if !plan.asked.is_empty() {
+        figures.push(("1 run".to_string(), "and therefore no measure of how sure the answer is".to_string()));
+    }
+    figures
+}
+
+/// Whether `more` differs from `less` only in having more of factors whose values are ascending numbers.
+fn has_more(plan: &PlanFile, more: &Row, less: &Row) -> bool {
+    let ascends = |values: &[std::sync::Arc<str>]| {
+        let numbers: Vec<Option<f64>> = values.iter().map(|value| value.parse().ok()).collect();
+        numbers.windows(2).all(|pair| matches!(pair, [Some(one), Some(other)] if one < other))
+    };
+    let (more, less) = (plan.places(more.cell), plan.places(less.cell));
+    let is_more =
+        |((factor, more), less): ((&Factor, &usize), &usize)| more == less || (more > less && ascends(&factor.values));
+    more != less && plan.factors.iter().zip(&more).zip(&less).all(is_more)
+}
+
+/// Whether a constraint bounds a time or a slowdown from above, which more machines should shorten. A budget, or a share of
+/// GPUs in use, is another matter.
+fn limits_a_wait(constraint: &str) -> bool {
+    let shortened = ["wait", "slowdown", "turnaround", "makespan", "ttft", "tpot"];
+    constraint.contains('<') && shortened.iter().any(|word| constraint.contains(word))
+}
+
+/// An alternative that was run, has more than this one, costs more and yet waits too long: the nearest in cost.
+fn failing_above<'r>(plan: &PlanFile, comparison: &'r Comparison, row: &Row, objective: Objective) -> Option<&'r Row> {
+    let least = row.of(objective)?;
+    let waits = |row: &Row| row.broken.as_ref().is_some_and(|(_, constraint, _)| limits_a_wait(constraint));
+    let fails = comparison.rows.iter().filter(|other| other.keeps == Some(false) && waits(other));
+    let fails = fails.filter(|other| has_more(plan, other, row));
+    let dearer = fails.filter_map(|other| Some((other.of(objective)?, other))).filter(|(cost, _)| *cost > least);
+    dearer.min_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, other)| other)
+}
+
+/// A sentence if a larger and dearer alternative fails. The one that meets the constraints may then do so by chance.
+fn contradicted(plan: &PlanFile, comparison: &Comparison, row: &Row) -> Option<String> {
+    let larger = failing_above(plan, comparison, row, plan.minimize?)?;
+    let why = larger.broken_text().map_or(String::new(), |why| format!(" ({why})"));
+    Some(format!(
+        "Do not rely on it: {} has more and fails{why}, so whether the constraints hold is partly chance here.",
+        larger.name
+    ))
+}
+
+/// The cheapest alternative that meets the constraints and above which nothing that was run fails.
+fn above(plan: &PlanFile, comparison: &Comparison, objective: Objective) -> String {
+    let keeping = comparison.rows.iter().filter(|row| row.keeps == Some(true));
+    let settled = keeping.filter(|row| failing_above(plan, comparison, row, objective).is_none());
+    let known = settled.filter_map(|row| Some((row.of(objective)?, row)));
+    match known.min_by(|(one, _), (other, _)| one.total_cmp(other)) {
+        Some((_, row)) => {
+            let fleet = row.amount(objective, plan.currency.as_deref());
+            format!(" The cheapest above which none that was run fails is {}: {fleet}.", row.name)
+        }
+        None => " Above each that meets them, another one fails.".to_string(),
+    }
+}
+
+/// The alternatives that cost the same as the best one and meet all constraints too, and the next one that costs more.
+fn beside(plan: &PlanFile, comparison: &Comparison, objective: Objective, best: &Row) -> String {
+    let Some(least) = best.of(objective) else { return String::new() };
+    let keeping = || comparison.rows.iter().filter(|row| row.keeps == Some(true) && row.cell != best.cell);
+    let cost = |row: &&Row| row.of(objective).unwrap_or(f64::INFINITY);
+    let equal: Vec<&str> =
+        keeping().filter(|row| cost(row).total_cmp(&least).is_eq()).map(|row| row.name.as_str()).collect();
+    let asked = if plan.asked.len() < 2 { "the constraint" } else { "all constraints" };
+    let mut text = match equal[..] {
+        [] => String::new(),
+        [one] => format!(" {one} costs the same as the answer and meets {asked} too."),
+        [first, ..] => format!(
+            " {} cost the same as the answer and meet {asked} too; the first is {first}.",
+            counted(equal.len(), "other alternative")
+        ),
+    };
+    let dearer = keeping().filter(|row| cost(row) > least && cost(row).is_finite());
+    if let Some(next) = dearer.min_by(|one, other| cost(one).total_cmp(&cost(other)).then(one.cell.cmp(&other.cell))) {
+        let more = match least > 0.0 {
+            true => format!(", {:.1}% more", (cost(&next) / least - 1.0) * 100.0),
+            false => String::new(),
+        };
+        let amount = next.amount(objective, plan.currency.as_deref());
+        let of = if comparison.rows.len() < plan.cells() { "Of those that were run, the" } else { "The" };
+        text.push_str(&format!(" {of} next cheapest that meets {asked} is {}: {amount}{more}.", next.name));
+    }
+    text
+}
+
+/// What a reader must know if instances are created on demand and only the time until placement is limited. A replica is
+/// placed as soon as its instance is requested, so this time leaves out the start of the instance.
+pub fn start_wait_note(comparison: &Comparison, constraints: &[String]) -> Option<String> {
+    let names = |word: &str| constraints.iter().any(|constraint| constraint.contains(word));
+    let creates = |row: &Row| row.metrics.get("instances_made").is_some_and(|made| made.mean > 0.0);
+    (comparison.rows.iter().any(creates) && names("queue_wait") && !names("start_wait")).then(|| {
+        "Instances are created on demand, and only queue_wait is limited: it ends when a replica is placed on an \
+         instance that was requested, not when the instance is up and the replica starts. Limit start_wait as well, such \
+         as p95(start_wait) <= 30m."
+            .to_string()
+    })
+}
+
+/// With fewer blocks than this, resampled lists are said to show too little of how logs differ.
+const FEW_BLOCKS: u64 = 10;
+
+/// The conclusion from the seeds that were run about all possible seeds; empty for a single run.
+fn how_sure(row: &Row) -> String {
+    if row.runs < 2 {
+        return of_sections(row);
+    }
+    if !row.is_random {
+        return format!(", which all give the same run, because nothing in it is random{}", of_sections(row));
+    }
+    let least = (share_at_least(row.kept, row.runs) * 100.0).floor();
+    let with = match row.kept == row.runs {
+        true => String::new(),
+        false => format!(" (with {} of them at the same time)", row.kept),
+    };
+    let all = match row.resampled {
+        Some(from) => {
+            format!("of all lists that can be drawn from the {} of this log", counted(from.blocks as usize, "block"))
+        }
+        None => "of all seeds".to_string(),
+    };
+    let few = match row.resampled {
+        Some(from) if from.blocks < FEW_BLOCKS => {
+            ". So few blocks do not show how much such logs differ; use shorter blocks, or a longer log"
+        }
+        _ => "",
+    };
+    format!("{with}, and therefore with at least {least}% {all} (95% confidence, Clopper and Pearson){few}")
+}
+
+/// What a single run shows about other runs of the same kind; empty if it is not a sample of anything.
+fn of_sections(row: &Row) -> String {
+    let Some(sections) = &row.sections else { return String::new() };
+    let of = format!("{} sections of {}", sections.sections, about(sections.length()));
+    match (sections.is_dependent(), sections.p95) {
+        (true, _) => format!(
+            ". This is one run. It gives no interval, because its {of} depend on each other (correlation {:.2}); \
+             resample a longer trace, or use more seeds",
+            sections.correlation
+        ),
+        (false, None) => String::new(),
+        (false, Some((low, high))) => {
+            let time = |seconds: f64| about(SimDuration::from_nanos((seconds * 1e9) as u64));
+            let waits = match sections.never_placed {
+                0 => "the waits".to_string(),
+                never => format!("the waits (without {}, never placed)", counted(never as usize, "replica")),
+            };
+            match high {
+                Some(high) => format!(
+                    ". This is one run: by its {of}, the 95th percentile of {waits} is {} to {} (95% confidence)",
+                    time(low),
+                    time(high)
+                ),
+                None => format!(
+                    ". This is one run, too short for an upper bound of the 95th percentile of {waits}: by its {of}, it is {} \
+                     or more (95% confidence). Resample the trace, or use more seeds",
+                    time(low)
+                ),
+            }
+        }
+    }
+}
+
+/// The answer if no alternative is known to satisfy the constraints. Alternatives that were not run might still do so.
+fn none_keeps(plan: &PlanFile, comparison: &Comparison) -> String {
+    let (rows, asked) = (comparison.rows.len(), all_of(plan.asked.len()));
+    let open = comparison.rows.iter().filter(|row| row.keeps.is_none()).count();
+    match (rows - open, open) {
+        (0, 0) => format!("It is unknown whether any alternative meets {asked}, because none was run."),
+        (0, _) => {
+            format!("It is unknown whether any alternative meets {asked}, because none was run with enough seeds.")
+        }
+        (1, 0) => format!("The one alternative that was run does not meet {asked}."),
+        (failing, 0) => format!("None of the {} that were run meets {asked}.", counted(failing, "alternative")),
+        (failing, open) => format!(
+            "Of the {} that were run, {failing} cannot meet {asked}; the result for the other {open} is unknown.",
+            counted(rows, "alternative")
+        ),
+    }
+}
+
+fn all_of(constraints: usize) -> String {
+    match constraints {
+        1 => "the constraint".to_string(),
+        constraints => format!("all {constraints} constraints"),
+    }
+}
+
+/// Which part of the answer was run, which was presumed, and how the presumption was tested.
+fn how(plan: &PlanFile, found: &SearchResult) -> String {
+    let names = |factors: &[usize]| {
+        factors.iter().map(|factor| format!("`{}`", plan.factors[*factor].name)).collect::<Vec<_>>().join(" and ")
+    };
+    let what = if found.best.is_some() { "cheaper alternative" } else { "alternative" };
+    let mut text = match (found.cheaper_failing, found.cheaper_presumed) {
+        (0, 0) if found.cheaper_unknown > 0 => String::new(),
+        (0, 0) => format!("There is no {what}."),
+        (1, 0) => format!("The only {what} was run and fails."),
+        (failing, 0) => format!("Each of {} was run and fails.", counted(failing, what)),
+        (failing, presumed) => format!(
+            "Of {}, {failing} were run and fail; {presumed} were not run. They are presumed to fail, because an \
+             alternative that has more {} and is otherwise the same fails.",
+            counted(failing + presumed, what),
+            names(&found.monotone),
+        ),
+    };
+    if found.cheaper_presumed > 0 && found.tested == 0 {
+        text.push_str(" None of these was run to test this.");
+    } else if found.cheaper_presumed > 0 {
+        text.push_str(&format!(" To test this, {} were run, which fail.", counted(found.tested, "alternative")));
+    }
+    if !found.refuted.is_empty() {
+        text.push_str(&format!(
+            " More {} made an alternative worse, so nothing is presumed from it.",
+            names(&found.refuted)
+        ));
+    }
+    if found.cheaper_unknown > 0 {
+        text.push_str(&format!(
+            " The budget is used up: the result for {} is unknown.",
+            counted(found.cheaper_unknown, what)
+        ));
+    }
+    let mut text = text.trim_start().to_string();
+    text.push_str(&format!(" {} of {} were run.", found.run, counted(plan.cells(), "alternative")));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::plan_run::FleetSize;
+    use super::*;
+    use dryrack_expect::SeedShare;
+    use dryrack_metrics::WaitSections;
+    use dryrack_scenario::Method;
+    use dryrack_yaml::Span;
+
+    fn alternative(cell: usize, broken: Option<&str>) -> Row {
+        Row {
+            cell,
+            name: format!("n={}", cell + 1),
+            fleet: FleetSize { gpus: cell as u64 + 1, nodes: 1, price_per_hour_millionths: None },
+            runs: 1,
+            held: vec![usize::from(broken.is_none())],
+            kept: usize::from(broken.is_none()),
+            is_random: false,
+            resampled: None,
+            sections: None,
+            keeps: Some(broken.is_none()),
+            broken: broken.map(|constraint| (1, constraint.to_string(), String::new())),
+            metrics: BTreeMap::new(),
+        }
+    }
+
+    /// With more of `n`, jobs must not wait longer. A budget that is exceeded with more is no contradiction.
+    #[test]
+    fn an_answer_above_which_one_waits_too_long_is_not_said_to_be_enough() {
+        let factor = Factor {
+            name: "n".into(),
+            path: "params.n".into(),
+            values: ["1", "2", "3"].map(Into::into).to_vec(),
+            place: Span::default(),
+            value_places: vec![Span::default(); 3],
+        };
+        let plan = PlanFile {
+            title: String::new(),
+            name: "plan.yaml".into(),
+            text: "".into(),
+            scenario: "one.yaml".into(),
+            fixed: Vec::new(),
+            factors: vec![factor],
+            seeds: vec![1],
+            minimize: Some(Objective::Gpus),
+            minimize_place: None,
+            currency: None,
+            constraints_place: None,
+            asked: vec![SeedShare::ALL],
+            method: Method::Sweep,
+            runs: None,
+            time: None,
+            horizon: None,
+        };
+        let of = |broken: [Option<&str>; 3]| {
+            let rows = broken.iter().enumerate().map(|(cell, broken)| alternative(cell, *broken)).collect();
+            answer(&plan, &Comparison { rows }, None).short
+        };
+        assert_eq!(
+            of([None, Some("p95(queue_wait) <= 30m"), None]),
+            "n=1 is the cheapest: 1 GPU. It meets the constraint with 1 seed. Do not rely on it: n=2 has more and fails \
+             (p95(queue_wait) <= 30m, seed 1), so whether the constraints hold is partly chance here. The cheapest above \
+             which none that was run fails is n=3: 3 GPUs."
+        );
+        let enough = "n=1 is enough: 1 GPU. It meets the constraint with 1 seed.";
+        assert_eq!(of([None, Some("cost_per_month <= 3000"), None]), enough);
+        assert_eq!(of([None, None, None]), enough);
+        assert_eq!(
+            of([Some("p95(queue_wait) <= 30m"), None, None]),
+            enough.replace("n=1", "n=2").replace("1 GPU", "2 GPUs")
+        );
+    }
+
+    #[test]
+    fn an_interval_of_placed_replicas_says_so() {
+        let row = |never_placed| Row {
+            cell: 0,
+            name: String::new(),
+            fleet: FleetSize { gpus: 0, nodes: 0, price_per_hour_millionths: None },
+            runs: 1,
+            held: Vec::new(),
+            kept: 1,
+            is_random: true,
+            resampled: None,
+            sections: Some(WaitSections {
+                sections: 10,
+                section_seconds: 86_400.0,
+                correlation: 0.0,
+                mean: Some((60.0, 120.0)),
+                p95: Some((600.0, Some(1200.0))),
+                never_placed,
+            }),
+            keeps: Some(true),
+            broken: None,
+            metrics: BTreeMap::new(),
+        };
+        let all = "This is one run: by its 10 sections of 1d00h, the 95th percentile of the waits is 10m to 20m (95% \
+                   confidence)";
+        assert_eq!(of_sections(&row(0)), format!(". {all}"));
+        let some = all.replace("the waits", "the waits (without 3 replicas, never placed)");
+        assert_eq!(of_sections(&row(3)), format!(". {some}"));
+    }
+}
