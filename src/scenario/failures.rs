@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::faults::NODE_TURNS;
+use super::faults::turn;
 use super::lengths::{lengths, positive};
 use super::nodes::GPU_STATES;
 use super::world::World;
@@ -113,8 +113,7 @@ fn draw(
         ),
         false => {
             let usual = if kind == "flapping" { NodeTurn::Silent } else { NodeTurn::Crashed };
-            let turn = fields.word("becomes", "a new state of a node", &NODE_TURNS, report);
-            FailedState::Node(turn.unwrap_or(usual))
+            FailedState::Node(turn(fields, report).unwrap_or(usual))
         }
     };
     if matches!(becomes, FailedState::Node(NodeTurn::Ready) | FailedState::Gpu(GpuState::Ready)) {

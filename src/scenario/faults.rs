@@ -87,9 +87,40 @@ fn node_faults(fields: &Fields<'_>, subjects: &[(&str, Span)], world: &World, re
         report.error_with_help(tree.span, message, help);
         return Vec::new();
     }
-    let becomes = fields.word("becomes", "a new state of a node", &NODE_TURNS, report);
+    let becomes = turn(fields, report);
     becomes.map_or(Vec::new(), |becomes| nodes.into_iter().map(|node| Fault::Node { node, becomes }).collect())
 }
+
+/// Reads the new state of a node.
+pub(super) fn turn(fields: &Fields<'_>, report: &mut Report) -> Option<NodeTurn> {
+    let tree = fields.get("becomes")?;
+    let meant = tree.scalar().and_then(|typed| TURNS_OF_OTHERS.iter().find(|(word, _)| *word == typed));
+    match meant {
+        Some((typed, help)) => {
+            report.error_with_help(tree.span, format!("`{typed}` is not a new state of a node"), *help);
+            None
+        }
+        None => fields.word("becomes", "a new state of a node", &NODE_TURNS, report),
+    }
+}
+
+/// States of nodes in other programs, and what they are called here.
+const TURNS_OF_OTHERS: [(&str, &str); 12] = [
+    ("cordoned", "write `maintenance`"),
+    ("deleted", "write `gone`"),
+    ("down", STOPS),
+    ("drained", "write `maintenance`"),
+    ("draining", "write `maintenance`"),
+    ("failed", "write `crashed`"),
+    ("lost", "write `silent` (its tasks may go on, unseen) or `gone` (removed from the cluster)"),
+    ("offline", STOPS),
+    ("online", "write `ready`"),
+    ("removed", "write `gone`"),
+    ("unreachable", "write `silent`"),
+    ("up", "write `ready`"),
+];
+const STOPS: &str =
+    "write `crashed` (its tasks end), `silent` (they may go on, unseen) or `gone` (removed from the cluster)";
 
 fn gpu_faults(fields: &Fields<'_>, gpus: Vec<GpuId>, world: &World, report: &mut Report) -> Vec<Fault> {
     if let Some(tree) = fields.get("foreign") {

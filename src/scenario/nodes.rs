@@ -177,7 +177,7 @@ fn by_gpu<'t>(
         return Vec::new();
     };
     let found = entries.iter().filter_map(|entry| {
-        let index = gpu_index(node, shape.gpus.len(), &entry.key, entry.key_span, report)?;
+        let index = gpu_index(node, shape, &entry.key, entry.key_span, report)?;
         Some((index, &entry.value))
     });
     found.collect()

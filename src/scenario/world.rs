@@ -8,6 +8,7 @@ use dryrack_catalog as catalog;
 use dryrack_engine::{CloudModels, InitialNode};
 use dryrack_fleet::{FleetSpec, NodeShape};
 use dryrack_ids::{GpuId, JobId, NameTable, NodeId};
+use dryrack_units::MilliCpu;
 use dryrack_workload::Requirements;
 use dryrack_yaml::{Report, Span, is_pattern, matches_pattern};
 
@@ -196,7 +197,7 @@ impl World {
 
     fn gpu_index(&self, node: NodeId, typed: &str, span: Span, report: &mut Report) -> Option<u16> {
         let known = &self.nodes[node.index()].spec;
-        gpu_index(&known.name, known.shape.gpus.len(), typed, span, report)
+        gpu_index(&known.name, &known.shape, typed, span, report)
     }
 
     /// Finds GPU types by a name that a node in the file gives them, or by a name that the catalog knows. The name of a
@@ -270,12 +271,15 @@ impl World {
     }
 }
 
-/// Reads the index of one of the `count` GPUs of a node.
-pub(super) fn gpu_index(node: &str, count: usize, typed: &str, span: Span, report: &mut Report) -> Option<u16> {
+/// Reads the index of one of the GPUs of a node.
+pub(super) fn gpu_index(node: &str, shape: &NodeShape, typed: &str, span: Span, report: &mut Report) -> Option<u16> {
+    let count = shape.gpus.len();
     let found = typed.parse::<u16>().ok().filter(|index| usize::from(*index) < count);
     // Refuse `+1` and `01`, which would be second names for the same GPU.
     let found = found.filter(|index| index.to_string() == typed);
-    if found.is_none() {
+    // A node whose machine could not be read has nothing; that error is enough.
+    let is_blank = shape.cpu_capacity() == MilliCpu::ZERO && count == 0;
+    if found.is_none() && !(is_blank && report.has_errors()) {
         let help = match count {
             0 => format!("{node} has no GPUs"),
             1 => format!("{node} has one GPU, `0`"),
