@@ -136,7 +136,7 @@ impl Census {
             ("a user", task.user.is_some()),
             ("a queue", task.queue.is_some()),
             ("an application", task.application.is_some()),
-            ("a virtual cluster", task.virtual_cluster.is_some()),
+            (CLUSTER, task.virtual_cluster.is_some()),
         ] {
             *self.said.entry(what).or_default() += u64::from(is_said);
         }
@@ -210,8 +210,8 @@ impl Lengths {
 }
 
 impl Facts {
-    /// The statistics as text, one line each.
-    pub fn lines(&self) -> Vec<String> {
+    /// The statistics as text, one line each. What other lists call a virtual cluster is a partition of Slurm.
+    pub fn lines(&self, is_of_slurm: bool) -> Vec<String> {
         let mut lines = vec![format!("{} tasks of {} rows", self.tasks, self.tally.rows())];
         lines.extend(self.tally.lines());
         if let (Some(first), Some(last)) = (self.first_submit, self.last_submit) {
@@ -258,7 +258,7 @@ impl Facts {
         lines.extend(counted("GPUs", in_ranges(&self.by_gpus)));
         lines.extend(counted("GPU models", words(&self.by_models)));
         lines.extend(counted("processors", in_ranges(&self.by_processors)));
-        lines.extend(counted("clusters", words(&self.by_virtual_cluster)));
+        lines.extend(counted(if is_of_slurm { "partitions" } else { "clusters" }, words(&self.by_virtual_cluster)));
         let several = self.by_application.len() <= MOST_APPLICATIONS;
         lines.extend(several.then(|| counted("runs", words(&self.by_application))).flatten());
         for (what, seconds) in [("GPU", self.gpu_seconds), ("processor", self.processor_seconds)] {
@@ -267,11 +267,16 @@ impl Facts {
             }
         }
         let said = self.said_of.iter().filter(|(_, count)| **count > 0);
-        let said: Vec<String> = said.map(|(what, count)| format!("{what} {}", percent(*count, self.tasks))).collect();
+        let called = |what: &'static str| if is_of_slurm && what == CLUSTER { "a partition" } else { what };
+        let said: Vec<String> =
+            said.map(|(what, count)| format!("{} {}", called(what), percent(*count, self.tasks))).collect();
         lines.push(format!("stated      {}", said.join(", ")));
         lines
     }
 }
+
+/// The name of a field that Slurm calls otherwise.
+const CLUSTER: &str = "a virtual cluster";
 
 /// If the first submission is later than this, the list's times are assumed to count from 1970, because no log covers
 /// 27 years.
