@@ -71,7 +71,8 @@ pub fn figures(plan: &PlanFile, row: &Row) -> Vec<(String, String)> {
     let of = |count: u64, word: &str| {
         (grouped(&count.to_string()), if count == 1 { word.into() } else { format!("{word}s") })
     };
-    let mut figures = vec![of(row.fleet.nodes, "node"), of(row.fleet.gpus, "GPU")];
+    let mut figures = vec![of(row.fleet.nodes, "node")];
+    figures.extend((row.fleet.gpus > 0).then(|| of(row.fleet.gpus, "GPU")));
     if let Some(hour) = row.fleet.price_per_hour_millionths {
         let month = grouped(&of_a_month(hour).to_string());
         figures
@@ -238,11 +239,16 @@ fn of_sections(row: &Row) -> String {
                     time(low),
                     time(high)
                 ),
-                None => format!(
-                    ". This is one run, too short for an upper bound of the 95th percentile of {waits}: by its {of}, it is {} \
-                     or more (95% confidence). Resample the trace, or use more seeds",
-                    time(low)
-                ),
+                None => {
+                    let least = match low > 0.0 {
+                        true => format!("; by its {of}, it is {} or more (95% confidence)", time(low)),
+                        false => String::new(),
+                    };
+                    format!(
+                        ". This is one run, too short to say how long the 95th percentile of {waits} may be{least}. Resample \
+                         the trace, or use more seeds"
+                    )
+                }
             }
         }
     }
