@@ -295,6 +295,10 @@ impl Builder<'_> {
             let span = self.source.span(at - 1, at - 1 + reference.len());
             return self.report.error_with_help(span, message, format!("write \"{reference}\""));
         }
+        if let Some((tab, line)) = indented_by_tab(text, at) {
+            let message = format!("line {line} is indented with a tab");
+            return self.report.error_with_help(self.source.span(tab, tab + 1), message, "use spaces");
+        }
         let (message, mut help) = explain(error, self.limits.depth);
         if let (ErrorKind::UnexpectedCharacter { .. }, Some(rest)) = (error.kind(), text.get(at..)) {
             let value = rest.split([',', '}', ']', '\n']).next().unwrap_or("").trim();
@@ -307,6 +311,22 @@ impl Builder<'_> {
             help.unwrap_or_else(|| "write YAML 1.2, and put texts with special characters in quotes".to_string());
         self.report.error_with_help(span, message, help);
     }
+}
+
+/// The place and the number of the first line that is indented with a tab, on the line of an error or behind it. The
+/// parser reports such a line at the end of what comes before it.
+fn indented_by_tab(text: &str, at: usize) -> Option<(usize, usize)> {
+    let begin = text[..text.floor_char_boundary(at)].rfind('\n').map_or(0, |newline| newline + 1);
+    let before = text[..begin].matches('\n').count();
+    let mut start = begin;
+    for (index, line) in text[begin..].split('\n').take(2).enumerate() {
+        let indent = &line[..line.len() - line.trim_start().len()];
+        if let Some(tab) = indent.find('\t') {
+            return Some((start + tab, before + index + 1));
+        }
+        start += line.len() + 1;
+    }
+    None
 }
 
 /// If an unclosed bracket can cause this error, the innermost bracket that is open at `at`. It must have been opened on
