@@ -58,6 +58,10 @@ fn lacking(search: &Search, node: u32) -> Reason {
         if let Some(reason) = refused {
             return reason;
         }
+        // Layers are placed in RAM alone only without a pick, however much RAM is free.
+        if here.clone().next().is_none() && matches!(search.request.deployment.backend, Backend::LlamaBox(_)) {
+            return Reason::NotPicked;
+        }
         if here.into_iter().any(|pick| search.find(node, pick.index, Some(pick.kind)).is_none()) {
             return Reason::PickedGpuMissing;
         }
