@@ -25,7 +25,13 @@ pub fn judge_reproduction(reproduction: &Reproduction, verdicts: &[Verdict], wit
         )
     }));
     let under = reproduction.under.text();
-    let expected = format!("under {under} {} fails as reported", reproduction.fails.join(" and "));
+    let fails = reproduction.fails.join(" and ");
+    let witness = witnesses.iter().find(|witness| !witness.passed);
+    let expected = match witness.filter(|_| happened.len() == witnesses.iter().filter(|other| !other.passed).count()) {
+        // Everything fails as it should, but not in the reported way.
+        Some(witness) => format!("under {under} {fails} fails, and the witness {} holds", witness.name),
+        None => format!("under {under} {fails} fails as reported"),
+    };
     let passed =
         happened.is_empty() || planted!(OneFailureIsAReproduction) && verdicts.iter().any(|verdict| !verdict.passed);
     let happened = if passed { "the bug was visible again".to_string() } else { happened.join("; ") };
