@@ -50,9 +50,9 @@ pub enum Shape {
     /// A text that names nothing, or nothing that someone chose.
     Text,
     Name(Named),
-    /// The name of the object itself. Its kind says what it names.
+    /// The object's own name. What it names follows from the object's kind.
     OwnName,
-    /// A name. The field of this name beside it holds the kind of object.
+    /// A name of an object whose kind is in the field with this name beside it.
     NameOfKind(&'static str),
     /// The value of the label whose key is in the field of this name beside it.
     LabelValue(&'static str),

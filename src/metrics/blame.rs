@@ -127,7 +127,7 @@ impl fmt::Display for Blame {
     }
 }
 
-/// Whether other resources may have been short besides the leading reason. This is possible if CPU or RAM leads,
+/// Whether resources other than the one that the leading reason names may have been short too. This is possible if CPU or RAM leads,
 /// because they are checked first. It is also possible for a gang, because its nodes may be short of different
 /// resources.
 fn is_ambiguous(demand: &Demand, led: Reason) -> bool {

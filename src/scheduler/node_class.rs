@@ -165,7 +165,7 @@ fn gpus_on(pick: &Pick, node: NodeId) -> Option<SmallVec<[u16; 8]>> {
     pick.gpus_on(node).map(SmallVec::from_vec)
 }
 
-/// A class of the fleet that has members, for a demand without a pick.
+/// The [`NodeClass`] of a class of the fleet that is not empty, for a demand without a pick.
 pub fn class_with_members(class: &Class) -> NodeClass<'_> {
     class_of_members(class, class.len(), true)
 }

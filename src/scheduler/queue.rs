@@ -140,7 +140,7 @@ pub struct WaitQueue {
 /// A walk in order over all waiting entries, or over the heads of their lines. The caller can leave out a demand during
 /// the walk without visiting each of its entries.
 pub struct Walk {
-    /// The remaining entries, if they are sorted in advance. `None` if `next` merges the demands.
+    /// The remaining entries, if they were sorted before the walk. `None` if the walk takes the lowest of `next`.
     in_order: Option<std::vec::IntoIter<(QueueKey, u32)>>,
     /// The next entry of each demand that is not left out.
     next: BinaryHeap<Reverse<(QueueKey, u32)>>,

@@ -28,8 +28,9 @@ pub struct ClassState {
     pub shares: Option<Shares>,
 }
 
-/// Free shares of GPUs that are all alike, have their own memory and have no foreign use. On each GPU, the taken part
-/// of the memory is not larger than the taken part of the time. So a GPU with a free share has room for that share.
+/// The free shares of the GPUs of a node. They exist only if all GPUs are alike, have their own memory and no foreign use,
+/// and no GPU has a larger part of its memory taken than of its time. A GPU with a free share then also has the memory for
+/// it.
 #[derive(Clone, Debug)]
 pub struct Shares {
     /// Free thousandths of each GPU in ascending order; zero for a GPU that is not usable.
@@ -48,7 +49,7 @@ impl States {
         }
     }
 
-    /// The state of the class at its last [`States::know`].
+    /// The state of the class as the last call of [`States::know`] for it stored it.
     #[inline]
     pub fn of(&self, id: ClassId) -> &ClassState {
         &self.classes[id.index()].1

@@ -137,8 +137,8 @@ pub struct Calibration {
 /// other pass are fitted alternately, as long as something changes. The completing time is fitted last.
 ///
 /// A value is determined if all other values are ruled out, and if it is at least four polling intervals long. A value
-/// is ruled out if it fits more starts worse than better, and if chance causes such an excess in at most one of a
-/// hundred cases.
+/// is ruled out if, compared with the best value, it fits more starts worse than better, and if chance alone would cause
+/// such a difference in at most one of a hundred cases.
 ///
 /// `rehearse` runs one rehearsal. Returns `None` if no run started.
 pub fn calibrate_outside(

@@ -14,14 +14,17 @@ struct Change<'p> {
     groups: Vec<Vec<&'p str>>,
 }
 
-/// The examples of a page. Each begins with the name of its file. `...` separates two groups.
+/// The examples of a page. Each begins with the name of its file. `...` separates two groups, and so does an added line:
+/// when somebody has added another one there, the lines around it still are in the file.
 fn changes(page: &str) -> Vec<Change<'_>> {
     let blocks = page.split("```diff\n").skip(1).map(|block| block.split("```").next().unwrap_or_default());
     blocks
         .map(|block| {
             let (first, rest) = block.split_once('\n').expect("an example has lines");
             let file = first.strip_prefix("--- ").unwrap_or_else(|| panic!("`{first}` names no file"));
-            let groups = rest.split("...\n").map(|group| group.lines().filter_map(kept).collect());
+            let lines: Vec<&str> = rest.lines().collect();
+            let parts = lines.split(|line| *line == "..." || line.starts_with('+'));
+            let groups = parts.map(|part| part.iter().copied().filter_map(kept).collect());
             Change { file, groups: groups.collect() }
         })
         .collect()
@@ -53,7 +56,11 @@ fn every_example_of_a_change_applies() {
     assert_eq!(changes.len(), 6, "{PAGE} has an example for each of six additions");
     for change in changes {
         let line = missing(&change, &read(change.file));
-        assert_eq!(line, None, "{PAGE}: {} has not these lines", change.file);
+        assert_eq!(
+            line, None,
+            "{PAGE}: an example has this line, and {} no longer has it; change the page",
+            change.file
+        );
     }
 }
 
@@ -63,4 +70,7 @@ fn an_example_that_does_not_apply_is_found() {
     assert_eq!(changes[0].file, "a.rs");
     assert_eq!(missing(&changes[0], "zero\none\ntwo\n"), None);
     assert_eq!(missing(&changes[0], "one\nzero\ntwo\n"), Some("one"));
+    let added = "```diff\n--- a.rs\n one\n+new\n two\n```\n";
+    assert_eq!(missing(&self::changes(added)[0], "one\nanother addition\ntwo\n"), None);
+    assert_eq!(missing(&self::changes(added)[0], "two\none\n"), Some("two"));
 }

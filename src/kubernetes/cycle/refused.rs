@@ -46,7 +46,7 @@ impl KnownRefusals {
 /// The refusals of one pod.
 #[derive(Debug)]
 pub struct RefusedByAll {
-    /// The version of the nodes at which they were examined.
+    /// The version of the nodes when the pod was refused.
     version: u64,
     by_node: Vec<Number>,
     /// The number of nodes with each refusal. None is zero.

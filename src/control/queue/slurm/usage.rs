@@ -6,7 +6,7 @@ use std::sync::Arc;
 use dryrack_scheduler::slurm::Held;
 use dryrack_workload::JobSpec;
 
-/// Whose running jobs are counted together.
+/// A group of jobs whose running jobs are counted together: all, those of a user, or those of an account.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Party {
     All,
@@ -22,7 +22,7 @@ pub fn qos_of(spec: &JobSpec) -> Option<&Arc<str>> {
     spec.slurm.as_ref()?.qos.as_ref()
 }
 
-/// Those with whose jobs a job is counted.
+/// The groups in which a job is counted.
 pub fn parties(spec: &JobSpec) -> [Party; 3] {
     let account = spec.slurm.as_ref().and_then(|terms| terms.account.clone());
     [Party::All, Party::User(spec.user.clone()), Party::Account(account)]
