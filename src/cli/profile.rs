@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use super::exit::{Exit, ExitResult, Failure};
 use super::output::{Format, print, print_json};
-use super::profile_text::profile_text;
+use super::profile_text::{profile_text, sentence};
 use dryrack_control::Profile;
 use dryrack_profile::{compare_profiles, load_profile, profile_names};
 use dryrack_report::table;
-use dryrack_scheduler::{Variable, order_variables, placement_variables};
+use dryrack_scheduler::{FilterName, OrderKey, ScorerName, Variable, order_variables, placement_variables};
 
 #[derive(Debug, Subcommand)]
 pub enum ProfileCommand {
@@ -23,6 +23,8 @@ pub enum ProfileCommand {
         /// Name of the profile, as `list` prints it, or the path of a file
         name: String,
     },
+    /// List the filters, scorers and keys of the order that a profile can name under `scheduler:`
+    Stages,
     /// List the variables that an expression in a profile can read
     Expressions,
     /// Print the options in which two profiles differ, each merged with its bases; exit status 1 if they differ
@@ -57,6 +59,22 @@ pub fn profile(command: &ProfileCommand, format: Format) -> ExitResult {
                 Format::Json => print_json(&*profile)?,
                 Format::Human => {
                     print(&profile_text(&used(&profile)?))?;
+                }
+            }
+        }
+        ProfileCommand::Stages => {
+            let filters = FilterName::ALL.into_iter().map(|filter| ("filters", filter.name()));
+            let scorers = ScorerName::ALL.iter().map(|scorer| ("scorers", scorer.name()));
+            let keys = OrderKey::ALL.iter().map(|key| ("order", key.name()));
+            let stages = filters.chain(scorers).chain(keys).map(|(of, name)| (of, name, sentence(name).unwrap_or("")));
+            match format {
+                Format::Json => {
+                    let stage = |(of, name, about)| json!({"in": of, "stage": name, "about": about});
+                    print_json(&stages.map(stage).collect::<Vec<_>>())?;
+                }
+                Format::Human => {
+                    let rows = stages.map(|(of, name, about)| [name, of, about].map(str::to_string).to_vec());
+                    print(&table(&["stage", "in", "about"], &rows.collect::<Vec<_>>()))?;
                 }
             }
         }

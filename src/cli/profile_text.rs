@@ -53,7 +53,7 @@ pub fn profile_text(profile: &Value) -> String {
     text
 }
 
-fn sentence(stage: &str) -> Option<&'static str> {
+pub fn sentence(stage: &str) -> Option<&'static str> {
     let other = STAGES.iter().find(|(name, _)| *name == stage).map(|(_, said)| *said);
     let scorer = ScorerName::ALL.iter().find(|scorer| scorer.name() == stage).map(|scorer| scorer.describe());
     let key = OrderKey::ALL.iter().find(|key| key.name() == stage).map(|key| key.describe());
