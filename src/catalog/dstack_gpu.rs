@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::kind::{ComputeCapability, Vendor};
@@ -34,7 +35,7 @@ impl DstackGpu {
 }
 
 /// The two versions of gpuhunt's list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum KnownGpus {
     #[serde(rename = "gpuhunt-0.1.34")]
     Gpuhunt0134,

@@ -153,8 +153,12 @@ enum Command {
     /// List known machines, GPUs and models, and which backend serves which model
     #[command(subcommand)]
     Catalog(catalog::CatalogCommand),
-    /// Print the JSON Schema of scenario files, for editors
-    Schema,
+    /// Print the JSON Schema of scenario files or profile files, for editors
+    Schema {
+        /// The kind of file
+        #[arg(value_enum, default_value_t)]
+        of: schema::SchemaOf,
+    },
     /// List, show and compare scheduling profiles
     #[command(subcommand)]
     Profile(profile::ProfileCommand),
@@ -277,7 +281,7 @@ impl Cli {
             Command::Policy(args) => policy::policy(args, self.format.plain()?),
             Command::Conform(args) => conform::conform(args, self.format.plain()?),
             Command::Catalog(command) => catalog::catalog(command, self.format.plain()?),
-            Command::Schema => schema::schema(),
+            Command::Schema { of } => schema::schema(*of),
             Command::Profile(command) => profile::profile(command, self.format.plain()?),
             Command::Trace(command) => trace::trace(command, self.format.plain()?),
             Command::Swarm(args) => swarm::swarm(args, self.format.plain()?),

@@ -10,9 +10,11 @@ use super::exit::{Exit, ExitResult, Failure};
 use super::output::{Format, print, print_json};
 use super::profile_text::{profile_text, sentence};
 use dryrack_control::Profile;
-use dryrack_profile::{compare_profiles, load_profile, profile_names};
+use dryrack_nearest::hint;
+use dryrack_profile::{compare_profiles, load_profile, option_reference, profile_names};
 use dryrack_report::table;
 use dryrack_scheduler::{FilterName, OrderKey, ScorerName, Variable, order_variables, placement_variables};
+use dryrack_units::wrapped;
 
 #[derive(Debug, Subcommand)]
 pub enum ProfileCommand {
@@ -25,6 +27,12 @@ pub enum ProfileCommand {
     },
     /// List the filters, scorers and keys of the order that a profile can name under `scheduler:`
     Stages,
+    /// List the options that a profile file can state, what each takes, and what it does
+    Options {
+        /// List only options below this one, such as `scheduler.offers` or `flow.polled`
+        #[arg(default_value = "")]
+        below: String,
+    },
     /// List the variables that an expression in a profile can read
     Expressions,
     /// Print the options in which two profiles differ, each merged with its bases; exit status 1 if they differ
@@ -78,6 +86,7 @@ pub fn profile(command: &ProfileCommand, format: Format) -> ExitResult {
                 }
             }
         }
+        ProfileCommand::Options { below } => options(below, format)?,
         ProfileCommand::Expressions => {
             let of_placement = placement_variables().iter().map(|word| (word, "filters and scorers"));
             let words = of_placement.chain(order_variables().iter().map(|word| (word, "order")));
@@ -97,6 +106,41 @@ pub fn profile(command: &ProfileCommand, format: Format) -> ExitResult {
         ProfileCommand::Diff { left, right } => return diff(&*find(left)?, &*find(right)?, format),
     }
     Ok(Exit::Fine)
+}
+
+/// Prints the options whose path is `below` or begins with it.
+fn options(below: &str, format: Format) -> Result<(), Failure> {
+    const WIDTH: usize = 100;
+    let all = option_reference();
+    let is_below = |path: &str| {
+        let rest = path.strip_prefix(below);
+        rest.is_some_and(|rest| below.is_empty() || rest.is_empty() || rest.starts_with(['.', '[']))
+    };
+    let found: Vec<_> = all.iter().filter(|option| is_below(&option.path)).collect();
+    if found.is_empty() {
+        let help = hint(below, all.iter().map(|option| &*option.path)).unwrap_or_default();
+        return Err(Failure::Input(format!("error: no profile has the option `{below}`; {help}\n")));
+    }
+    match format {
+        Format::Json => print_json(&found)?,
+        Format::Human => {
+            let mut text = String::new();
+            let mut write = |indent: &str, words: &str| {
+                for line in wrapped(words, WIDTH - indent.len()).iter().filter(|line| !line.is_empty()) {
+                    text += &format!("{indent}{line}\n");
+                }
+            };
+            for option in found {
+                write("", &format!("{}: {}", option.path, option.takes));
+                write("    ", &option.about);
+                for value in &option.values {
+                    write("        ", &format!("{}: {}", value.value, value.about));
+                }
+            }
+            print(&text)?;
+        }
+    }
+    Ok(())
 }
 
 /// The options of a profile that its flow uses. The rules of kube-scheduler take the place of the stages of `scheduler:`,

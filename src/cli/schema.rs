@@ -1,11 +1,27 @@
-//! `dryrack schema`: the JSON Schema of scenario files, for editors.
+//! `dryrack schema`: the JSON Schemas of scenario files and profile files, for editors.
+
+use clap::ValueEnum;
 
 use super::exit::{Exit, ExitResult};
 use super::output::print_json;
+use dryrack_profile::profile_schema;
 use dryrack_scenario::schema as schema_of_scenarios;
 
+/// A kind of file with a schema.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum SchemaOf {
+    /// Scenario files, which is `scenarios/scenario.schema.json`
+    #[default]
+    Scenario,
+    /// Profile files, which is `scenarios/profile.schema.json`
+    Profile,
+}
+
 /// Prints the schema, which is JSON in every format.
-pub fn schema() -> ExitResult {
-    print_json(&schema_of_scenarios())?;
+pub fn schema(of: SchemaOf) -> ExitResult {
+    match of {
+        SchemaOf::Scenario => print_json(&schema_of_scenarios())?,
+        SchemaOf::Profile => print_json(&profile_schema())?,
+    }
     Ok(Exit::Fine)
 }

@@ -11,20 +11,21 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::pass_options::{PassOptions, Passes, Trigger};
-use dryrack_units::{SimDuration, SimTime, text_form};
+use dryrack_units::{SimDuration, SimTime, TextForm};
 
 /// How long a pass takes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PassTime {
     /// Time that every pass takes, even if no replica waits.
-    #[serde(default, with = "text_form")]
+    #[serde(default, with = "TextForm")]
     pub least: SimDuration,
     /// Additional time for each replica that is waiting when the pass begins.
-    #[serde(default, with = "text_form")]
+    #[serde(default, with = "TextForm")]
     pub each: SimDuration,
 }
 
@@ -37,12 +38,16 @@ impl PassTime {
 }
 
 /// For each kind of pass, the times at which it began, in ascending order.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ticks {
+    /// The times at which place passes began.
     #[serde(default, with = "times")]
+    #[schemars(with = "Vec<TextForm>")]
     pub place: Arc<[SimDuration]>,
+    /// The times at which backfill passes began.
     #[serde(default, with = "times")]
+    #[schemars(with = "Vec<TextForm>")]
     pub backfill: Arc<[SimDuration]>,
 }
 

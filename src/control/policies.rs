@@ -3,16 +3,18 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::profile_error::ProfileError;
 use dryrack_policy::{MOST_SAMPLES, Quota, policy_rule_named, ring_samples};
-use dryrack_units::{Permille, SimDuration, text_form};
+use dryrack_units::{OptionalTextForm, Permille, SimDuration, TextForm};
 use dryrack_workload::{
     AtMinimum, Gaps, IdleGpus, PolicyMode, PolicySource, UtilizationOverrides, UtilizationPolicy, UtilizationRule,
 };
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Policies that end runs or limit what projects hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyOptions {
     pub utilization: UtilizationOptions,
@@ -23,34 +25,37 @@ pub struct PolicyOptions {
 
 /// The utilization policy of a profile. The policy applies to a run if its minimum and its window are stated, here or
 /// in the run's own configuration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UtilizationOptions {
     pub rule: UtilizationRule,
     pub reads: PolicyReads,
     pub mode: PolicyMode,
-    #[serde(with = "text_form::option")]
+    /// Utilization of a GPU below which it is idle; no default if absent.
+    #[serde(with = "OptionalTextForm")]
     pub min_gpu_utilization: Option<Permille>,
-    #[serde(with = "text_form::option")]
+    /// How long GPUs must have been idle before the policy fires; no default if absent.
+    #[serde(with = "OptionalTextForm")]
     pub time_window: Option<SimDuration>,
     /// The shortest allowed window. Checking a scenario reports a shorter window as an error.
-    #[serde(with = "text_form")]
+    #[serde(with = "TextForm")]
     pub min_time_window: SimDuration,
     pub gpus: IdleGpus,
     pub at_minimum: AtMinimum,
     /// How often GPUs are sampled.
-    #[serde(with = "text_form")]
+    #[serde(with = "TextForm")]
     pub interval: SimDuration,
     /// The longest time between two samples without a gap in the usage data; twice the interval if absent.
-    #[serde(with = "text_form::option")]
+    #[serde(with = "OptionalTextForm")]
     pub longest_gap: Option<SimDuration>,
     pub gaps: Gaps,
-    #[serde(with = "text_form")]
+    /// Time since the start of a run in which readings do not count.
+    #[serde(with = "TextForm")]
     pub grace: SimDuration,
 }
 
 /// Which statements of a policy apply when a run starts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PolicyReads {
     /// The profile states the policy, and the run's configuration overrides single fields.

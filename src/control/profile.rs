@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::clocks::Ticks;
@@ -14,13 +15,14 @@ use dryrack_fleet::NodeState;
 use dryrack_scheduler::offers::NewInstances;
 use dryrack_scheduler::slurm::SlurmOptions;
 use dryrack_scheduler::{Backfill, Discipline, FilterName, GangPlaces, MOST_KEYS, OrderKey, Preempt, SchedulerOptions};
-use dryrack_units::{Permille, SimDuration, text_form};
+use dryrack_units::{OptionalTextForm, Permille, SimDuration, TextForm};
 use dryrack_workload::{Backoff, JobSpec, Restart, RetryPolicy};
 
 /// Everything that a profile file says, with its base profiles already merged in.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
+    /// Name. Results and logs show it.
     pub name: String,
     /// Title: one sentence.
     pub title: String,
@@ -41,7 +43,7 @@ pub struct Profile {
     pub retry: RetryOptions,
     /// Time between the end of a run that exited by itself and the release of its resources. Meanwhile its nodes are
     /// completing (Slurm's state `COMPLETING`).
-    #[serde(default, with = "text_form", skip_serializing_if = "is_no_time")]
+    #[serde(default, with = "TextForm", skip_serializing_if = "is_no_time")]
     pub completing: SimDuration,
     /// Whether a job is cancelled if one of its dependencies can never be met (Slurm's `kill_invalid_depend` in
     /// `DependencyParameters`). Otherwise such a job waits forever.
@@ -60,7 +62,7 @@ pub struct Profile {
 }
 
 /// The decisions that the control plane leaves to an outside program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Program {
     /// What happens to a placement by the program that would break safety.
@@ -68,7 +70,7 @@ pub struct Program {
     pub when_unsafe: Unsafe,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Unsafe {
     /// The placement is refused.
@@ -78,7 +80,7 @@ pub enum Unsafe {
 }
 
 /// How waiting replicas are placed, with the options of that flow.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FlowOptions {
     /// Replicas wait in one queue, and passes visit the queue.
@@ -201,7 +203,7 @@ impl FlowOptions {
 }
 
 /// How the inputs of one instant are grouped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Instant {
     /// All inputs of an instant are applied before anything is decided.
@@ -219,18 +221,20 @@ fn is_no_time(duration: &SimDuration) -> bool {
     duration.is_zero()
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The analysis of a replica before it is placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AnalysisOptions {
     /// Number of analyses that run at the same time.
     pub concurrency: u32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// How a decision is carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CommitOptions {
     /// Time between reading the fleet and committing the decision.
-    #[serde(with = "text_form")]
+    #[serde(with = "TextForm")]
     pub decision_time: SimDuration,
     /// Whether to compare, at commit, the state that was read with the current state. If they differ, the candidate is
     /// judged again.
@@ -239,61 +243,69 @@ pub struct CommitOptions {
     pub candidates: u32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// How the control plane notices that a node is silent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HeartbeatOptions {
     /// The interval at which nodes are told to send heartbeats.
-    #[serde(with = "text_form")]
+    #[serde(with = "TextForm")]
     pub every: SimDuration,
     /// Time since the last heartbeat after which a silent node enters the state `becomes`.
-    #[serde(with = "text_form")]
+    #[serde(with = "TextForm")]
     pub grace: SimDuration,
+    /// The state of a node that has been silent for the grace period.
     pub becomes: NodeState,
     /// Time since the last heartbeat after which the replicas of a silent node are given up and placed again.
-    #[serde(with = "text_form")]
+    #[serde(with = "TextForm")]
     pub evict_after: SimDuration,
     /// How long a loss of readiness counts against a node. The `readiness` scorer reads the number of recent losses.
-    #[serde(with = "text_form")]
+    #[serde(with = "TextForm")]
     pub flap_window: SimDuration,
     /// If stated, an expired grace period is noticed only at multiples of this time. Otherwise it is noticed at once.
-    #[serde(default, with = "text_form::option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "OptionalTextForm", skip_serializing_if = "Option::is_none")]
     pub checked_every: Option<SimDuration>,
     /// If stated, a due eviction is noticed only at multiples of this time. Otherwise it is noticed at once.
-    #[serde(default, with = "text_form::option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "OptionalTextForm", skip_serializing_if = "Option::is_none")]
     pub evicted_every: Option<SimDuration>,
 }
 
 /// The longest time in each state that is not final. An event reports that it expired. By default, pending and running
 /// have no limit, because only the user knows how long a job may wait or run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Deadlines {
     /// Longest wait before the job ends as expired; unlimited if absent.
-    #[serde(with = "text_form::option")]
+    #[serde(with = "OptionalTextForm")]
     pub pending: Option<SimDuration>,
-    #[serde(with = "text_form")]
+    /// Longest analysis.
+    #[serde(with = "TextForm")]
     pub analysing: SimDuration,
     /// Time from placement to the first report about the run.
-    #[serde(with = "text_form")]
+    #[serde(with = "TextForm")]
     pub scheduled: SimDuration,
-    #[serde(with = "text_form")]
+    /// Time from the first report about the run to its start.
+    #[serde(with = "TextForm")]
     pub preparing: SimDuration,
-    #[serde(with = "text_form")]
+    /// Time from the request to stop to the report that the run has stopped.
+    #[serde(with = "TextForm")]
     pub stopping: SimDuration,
 }
 
 /// What happens after an attempt fails.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RetryOptions {
     /// Number of attempts after the first; unlimited if absent. Attempts that ended because a node was lost do not
     /// count.
     pub limit: Option<u32>,
-    #[serde(with = "text_form")]
+    /// Pause before the second attempt.
+    #[serde(with = "TextForm")]
     pub first: SimDuration,
-    #[serde(with = "text_form")]
+    /// The factor by which the pause grows with each further attempt.
+    #[serde(with = "TextForm")]
     pub factor: Permille,
-    #[serde(with = "text_form")]
+    /// Longest pause.
+    #[serde(with = "TextForm")]
     pub max: SimDuration,
 }
 

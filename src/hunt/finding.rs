@@ -5,6 +5,7 @@ use super::breach::{Breach, Group};
 use super::draw::Kind;
 use super::properties::Property;
 use dryrack_minimize::{CandidateResult, Limits, MinimizeProgress, Numbers, minimize, with_entries};
+use dryrack_units::wrapped;
 
 /// The result of one seed.
 #[derive(Clone, Debug)]
@@ -179,18 +180,4 @@ fn written(
         }
     }
     Some(text)
-}
-
-fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let line = lines.last_mut().expect("there is one");
-        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
-            lines.push(word.to_string());
-        } else {
-            line.push_str(if line.is_empty() { "" } else { " " });
-            line.push_str(word);
-        }
-    }
-    lines
 }

@@ -6,21 +6,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use dryrack_fleet::{Node, NodeClaim};
-use dryrack_units::{GpuShare, Money, text_form};
+use dryrack_units::{GpuShare, Money, OptionalTextForm};
 use dryrack_workload::{Demand, GpuTake, TaskDemand};
 
 /// What one project may hold at a time. An absent field means no limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Quota {
     /// Number of GPUs. A shared GPU counts with the share that is taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpus: Option<u32>,
     /// Price per hour of the parts of hosts that are taken.
-    #[serde(default, with = "text_form::option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "OptionalTextForm", skip_serializing_if = "Option::is_none")]
     pub price_per_hour: Option<Money>,
 }
 

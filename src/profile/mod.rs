@@ -9,9 +9,11 @@
 mod expressions;
 mod profile_compare;
 mod profile_diff;
+mod profile_schema;
 mod profiles;
 
 pub use profile_compare::{OptionDifference, compare_profiles};
+pub use profile_schema::{OptionValue, ProfileOption, option_reference, profile_schema};
 pub use profiles::{
     Changes, ComparedBase, check_profile, load_profile, load_profile_as_in_base, profile, profile_names,
     profile_options, profile_with, stand_in,

@@ -47,6 +47,7 @@ mod shortage;
 mod sight;
 pub mod slurm;
 mod stage_name;
+mod stage_schema;
 mod stages;
 mod states;
 mod target;

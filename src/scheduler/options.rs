@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::deployment::{DeploymentFilter, DeploymentOptions};
@@ -14,14 +15,15 @@ use super::scorer::{ScorerName, WeightedScorer};
 use super::target::Target;
 use super::verdict::Reads;
 use dryrack_planted::planted;
-use dryrack_units::{SimDuration, SimTime, text_form};
+use dryrack_units::{SimDuration, SimTime, TextForm};
 
 /// The scheduler's part of a profile. Stages run in the order in which they are listed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SchedulerOptions {
     /// Sort keys of the queue. Ties are broken by the order of submission.
     pub order: Vec<OrderKey>,
+    /// Whether a job can start before jobs that are ahead of it in the queue.
     pub discipline: Discipline,
     /// Whether all jobs wait in one line, or each queue has a separate line.
     pub lines: Lines,
@@ -39,6 +41,7 @@ pub struct SchedulerOptions {
     /// The settings of the order `fair_share`.
     #[serde(default, skip_serializing_if = "FairShare::is_default")]
     pub fair_share: FairShare,
+    /// Filters, in the order in which they run. A node must pass all of them.
     pub filters: Vec<FilterStage>,
     /// Scorers with their weights. The weighted scores are summed. Without scorers, all nodes have the same score.
     pub scorers: Vec<WeightedScorer>,
@@ -51,7 +54,7 @@ pub struct SchedulerOptions {
     pub offers: OfferOptions,
     pub unfit: Unfit,
     /// The expected workload, for scorers that look ahead. If a profile does not state it, it is computed from the
-    /// workload of the rehearsal: see [`Target::of`].
+    /// workload of the rehearsal ([`Target::of`]).
     #[serde(default, skip_serializing_if = "Target::is_empty")]
     pub target: Target,
     /// How replicas of models are placed. Models have separate stages.
@@ -93,7 +96,7 @@ impl SchedulerOptions {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Discipline {
     /// No job starts before the head of the queue.
@@ -113,7 +116,7 @@ impl SchedulerOptions {
 }
 
 /// What happens to a job that would not fit even if all declared nodes were ready, healthy and empty.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NeverFits {
     End,
@@ -121,7 +124,7 @@ pub enum NeverFits {
 }
 
 /// Which node is taken if several have the highest score. Without scorers, all nodes have the same score.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Ties {
     /// The node that was declared first.
@@ -132,7 +135,7 @@ pub enum Ties {
 
 /// Which jobs may start before the head of a strict or committed queue. The head's *reservation* is the first time at
 /// which it would fit if every run ended at its estimate. A run without an estimate counts as never ending.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Backfill {
     None,
@@ -153,20 +156,20 @@ pub enum Backfill {
     /// of RLScheduler are stable.)
     Rlscheduler,
     /// Slurm's rule (22.05, sched/backfill). In queue order, a job starts if it can begin now and does not run into a
-    /// reservation. Every other job reserves whole nodes in a table of time slots (`control::slots`). The reservations
+    /// reservation. Every other job reserves whole nodes in a table of time slots. The reservations
     /// are made again at each pass.
     Slots,
 }
 
 /// The table in which `backfill: slots` reserves nodes. Defaults: slurm.conf(5), Slurm 22.05.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SlotOptions {
     /// Reservations are rounded to multiples of this time: `bf_resolution`.
-    #[serde(with = "text_form")]
+    #[serde(with = "TextForm")]
     pub resolution: SimDuration,
     /// A job reserves nothing if it would begin later than this time from now: `bf_window`.
-    #[serde(with = "text_form")]
+    #[serde(with = "TextForm")]
     pub window: SimDuration,
     /// Maximum number of jobs in the queue that a pass examines: `bf_max_job_test`.
     pub depth: u32,
@@ -177,7 +180,7 @@ pub struct SlotOptions {
 }
 
 /// Which ends of attempts are tried for a job that cannot begin before a later time than now.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outlook {
     /// All ends from now on, as in Slurm 22.05. So the job gets the nodes that have room for it first.
@@ -195,7 +198,7 @@ impl Outlook {
 }
 
 /// How a reservation is rounded to multiples of the resolution.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Rounding {
     /// Beginning and end are rounded down, as in Slurm 22.05.
@@ -237,7 +240,7 @@ impl SlotOptions {
 
 /// Which jobs the head of the queue may preempt if it can then start. A preempted job waits again. It loses the work
 /// since its last checkpoint, and the time that it needs to resume.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Preempt {
     #[default]
@@ -259,10 +262,11 @@ impl Preempt {
 
 /// Settings for fair shares. A user's usage is the GPU time of the user's jobs; jobs without a GPU count with their
 /// core time. The weight of past usage halves with every half-life.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FairShare {
-    #[serde(with = "text_form")]
+    /// The time in which past use loses half of its weight.
+    #[serde(with = "TextForm")]
     pub half_life: SimDuration,
     /// Weight of each user, by name. The default is 1. A user with twice the weight may use twice as much.
     #[serde(default)]
@@ -283,7 +287,7 @@ impl FairShare {
 }
 
 /// The lines in which jobs wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Lines {
     One,
@@ -292,23 +296,23 @@ pub enum Lines {
 }
 
 /// Where the tasks of a gang are placed if the demand does not say so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GangPlaces {
     /// The tasks go where the demand says: on any nodes in order of preference, spread, or packed.
     Demand,
-    /// The rule of Helios (`super::consolidate`).
+    /// The rule of Helios.
     Consolidate,
-    /// In one rack if a rack can hold all tasks, otherwise in as few racks as possible (`super::racks`). Within the
+    /// In one rack if a rack can hold all tasks, otherwise in as few racks as possible. Within the
     /// racks, as the demand says.
     Racks,
     /// On neighbouring nodes in the order of declaration: those with enough room and the fewest free cores
-    /// (`super::neighbours`). This rule also applies to single tasks.
+    ///. This rule also applies to single tasks.
     Neighbours,
 }
 
 /// What happens to a job that does not fit when it is judged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Unfit {
     Wait,

@@ -3,17 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use dryrack_units::{GpuShare, MilliCpu};
 use dryrack_workload::{GpuTake, TaskDemand};
 
 /// The shapes, most frequent first. Their fractions add up to 1.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Target(Vec<TargetShape>);
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TargetShape {
     /// The fraction of tasks with this shape, from 0 to 1.
@@ -24,11 +25,12 @@ pub struct TargetShape {
 
 /// The resources that a task requests, as far as fragmentation depends on them. Ties are broken by the order of the
 /// fields.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct TaskShape {
     pub cpu: MilliCpu,
     /// The share of each GPU; zero if the task asks for no GPU.
     pub share: GpuShare,
+    /// The number of GPUs.
     pub gpus: u32,
     /// The accepted GPU models, as the workload writes them. If empty, any model is accepted.
     #[serde(default, skip_serializing_if = "String::is_empty")]

@@ -13,5 +13,5 @@ mod time;
 
 pub use amount::{Bytes, GpuShare, MilliCpu, MilliWatts, Money, Permille, RequestRate, grouped};
 pub use score::Score;
-pub use text::{UnitError, counted, decimal, finite, text_form};
+pub use text::{OptionalTextForm, TextForm, UnitError, counted, decimal, finite, wrapped};
 pub use time::{SimDuration, SimTime};

@@ -1,5 +1,12 @@
 //! The text form of quantities, and a check of floats that come from outside.
 
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::str::FromStr;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serializer};
 use thiserror::Error;
 
 /// Why a text is not the expected quantity. The text of the error follows "failed to read …: ".
@@ -141,13 +148,10 @@ fn scale_decimal(number: &str, scale: u64, text: &str, expected: &'static str) -
     }
 }
 
-/// Serializes a quantity in its text form: `#[serde(with = "text_form")]`.
-pub mod text_form {
-    use std::fmt::Display;
-    use std::str::FromStr;
+/// Serializes a quantity in its text form: `#[serde(with = "TextForm")]`.
+pub struct TextForm;
 
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-
+impl TextForm {
     pub fn serialize<T: Display, S: Serializer>(quantity: &T, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(quantity)
     }
@@ -155,27 +159,70 @@ pub mod text_form {
     pub fn deserialize<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
+}
 
-    /// Serializes an optional quantity in its text form.
-    pub mod option {
-        use super::*;
+impl JsonSchema for TextForm {
+    fn schema_name() -> Cow<'static, str> {
+        "TextForm".into()
+    }
 
-        pub fn serialize<T: Display, S: Serializer>(quantity: &Option<T>, serializer: S) -> Result<S::Ok, S::Error> {
-            match quantity {
-                Some(quantity) => serializer.collect_str(quantity),
-                None => serializer.serialize_none(),
-            }
-        }
+    fn inline_schema() -> bool {
+        true
+    }
 
-        pub fn deserialize<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
-        where
-            T: FromStr<Err: Display>,
-            D: Deserializer<'de>,
-        {
-            let text = Option::<String>::deserialize(deserializer)?;
-            text.map(|text| text.parse().map_err(D::Error::custom)).transpose()
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": ["string", "number"]})
+    }
+}
+
+/// Serializes an optional quantity in its text form: `#[serde(with = "OptionalTextForm")]`.
+pub struct OptionalTextForm;
+
+impl OptionalTextForm {
+    pub fn serialize<T: Display, S: Serializer>(quantity: &Option<T>, serializer: S) -> Result<S::Ok, S::Error> {
+        match quantity {
+            Some(quantity) => serializer.collect_str(quantity),
+            None => serializer.serialize_none(),
         }
     }
+
+    pub fn deserialize<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+    where
+        T: FromStr<Err: Display>,
+        D: Deserializer<'de>,
+    {
+        let text = Option::<String>::deserialize(deserializer)?;
+        text.map(|text| text.parse().map_err(D::Error::custom)).transpose()
+    }
+}
+
+impl JsonSchema for OptionalTextForm {
+    fn schema_name() -> Cow<'static, str> {
+        "OptionalTextForm".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": ["string", "number", "null"]})
+    }
+}
+
+/// The words of a text, in lines of at most `width` characters. A longer word has a line of its own.
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("there is one");
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
+            lines.push(word.to_string());
+        } else {
+            line.push_str(if line.is_empty() { "" } else { " " });
+            line.push_str(word);
+        }
+    }
+    lines
 }
 
 /// A number with its noun: `1 node`, `2 nodes`.

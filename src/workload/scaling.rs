@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use dryrack_units::{RequestRate, SimDuration, SimTime, text_form};
+use dryrack_units::{RequestRate, SimDuration, SimTime, TextForm};
 
 /// How a service scales: it gets more replicas when it receives more requests, and fewer when it receives fewer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -11,16 +11,16 @@ pub struct Scaling {
     pub min: u32,
     pub max: u32,
     /// The target number of requests per second for each replica.
-    #[serde(with = "text_form")]
+    #[serde(with = "TextForm")]
     pub target: RequestRate,
     /// The length of the time window in which requests are counted.
-    #[serde(with = "text_form")]
+    #[serde(with = "TextForm")]
     pub window: SimDuration,
     /// The minimum time between a change of the number of replicas and the next increase.
-    #[serde(with = "text_form")]
+    #[serde(with = "TextForm")]
     pub scale_up_delay: SimDuration,
     /// The minimum time between a change of the number of replicas and the next decrease.
-    #[serde(with = "text_form")]
+    #[serde(with = "TextForm")]
     pub scale_down_delay: SimDuration,
 }
 

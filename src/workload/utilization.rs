@@ -4,14 +4,14 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use smallvec::SmallVec;
 
-use dryrack_units::{Permille, SimDuration, SimTime, text_form};
+use dryrack_units::{Permille, SimDuration, SimTime, TextForm};
 
-/// The rule that decides whether a GPU was idle for the whole window. This crate names the rules. The policy crate
-/// implements them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// The rule that decides whether a GPU was idle for the whole window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum UtilizationRule {
     /// A sequence of idle readings covers the whole window, and no two neighbouring readings are too far apart.
@@ -21,13 +21,14 @@ pub enum UtilizationRule {
     /// The rule of dstack 0.18.44 to 0.22.5, which uses only the samples in the window at the time of evaluation.
     Dstack {
         /// The interval between two evaluations, counted from the start of the run.
-        #[serde(with = "text_form")]
+        #[serde(with = "TextForm")]
         looks_every: SimDuration,
-        /// How long after the beginning of the window the first counted sample may be (60 s upstream).
-        #[serde(with = "text_form")]
+        /// How long after the beginning of the window the first counted sample may be (60 s in dstack).
+        #[serde(with = "TextForm")]
         first_within: SimDuration,
     },
     /// A rule that a program has registered under this name.
+    #[schemars(skip)]
     Own(OwnRule),
 }
 
@@ -65,7 +66,7 @@ impl<'de> Deserialize<'de> for OwnRule {
 }
 
 /// What happens when the policy fires.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PolicyMode {
     /// The policy only writes to the log.
@@ -78,7 +79,7 @@ pub enum PolicyMode {
 }
 
 /// Which GPUs of a run must have been idle.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum IdleGpus {
     /// One idle GPU is enough.
@@ -89,7 +90,7 @@ pub enum IdleGpus {
 }
 
 /// Whether a reading equal to the minimum counts as busy or as idle.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AtMinimum {
     /// Busy. Only a reading strictly below the minimum is idle.
@@ -99,7 +100,7 @@ pub enum AtMinimum {
 }
 
 /// How the time between two readings counts if they are further apart than the longest gap.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Gaps {
     /// It does not count as idle. The idle window begins again after the gap.
@@ -115,21 +116,21 @@ pub enum Gaps {
 pub struct UtilizationPolicy {
     pub rule: UtilizationRule,
     pub mode: PolicyMode,
-    #[serde(with = "text_form")]
+    #[serde(with = "TextForm")]
     pub min_gpu_utilization: Permille,
-    #[serde(with = "text_form")]
+    #[serde(with = "TextForm")]
     pub time_window: SimDuration,
     pub gpus: IdleGpus,
     pub at_minimum: AtMinimum,
     /// The intended time between two samples.
-    #[serde(with = "text_form")]
+    #[serde(with = "TextForm")]
     pub interval: SimDuration,
     /// The longest time between two readings that does not count as a gap.
-    #[serde(with = "text_form")]
+    #[serde(with = "TextForm")]
     pub longest_gap: SimDuration,
     pub gaps: Gaps,
     /// Readings do not count until the run has run for this long.
-    #[serde(with = "text_form")]
+    #[serde(with = "TextForm")]
     pub grace: SimDuration,
 }
 

@@ -20,6 +20,7 @@ trials! {
         each_command_prints_what_the_page_shows,
         each_link_leads_somewhere,
         the_page_of_reasons_has_all_of_them,
+        the_page_of_profile_options_has_all_of_them,
         each_page_is_in_the_table_of_contents,
     ]
 }
@@ -280,4 +281,55 @@ fn the_page_of_reasons_has_all_of_them() {
         std::fs::write(&page, reasons()).expect("the page");
     }
     assert_eq!(read(&page), reasons(), "DRYRACK_BLESS=1 writes the page again");
+}
+
+/// The page of profile options: a table for each option at the top of a file.
+fn profile_options() -> String {
+    let mut page = String::from(
+        "# Options of a profile\n\n\
+         All options that a profile file can state. `name` and `title` are required; an option that a file does not state \
+         is that of its `base`. The table comes from the code that reads profiles. `dryrack profile options scheduler.slots` \
+         prints a part of it, and `dryrack schema profile` prints the JSON Schema for editors (the same as \
+         `scenarios/profile.schema.json`). [Schedulers and profiles](profiles.md) explains profiles. `dryrack profile \
+         stages` lists filters, scorers and keys.\n\n\
+         In a path, `[]` stands for the entries of a list, `[single_gpu]` for those of that name, and `NAME` for a name that \
+         you choose. A *text with a unit* is a time such as `15m`, or another quantity such as `1.5`.\n",
+    );
+    let options = dryrack_profile::option_reference();
+    let top = |path: &str| path.split(['.', '[']).next().unwrap_or_default().to_string();
+    let has_parts = |name: &str| options.iter().filter(|option| top(&option.path) == name).count() > 1;
+    let mut sections: Vec<(String, String)> = vec![("At the top of the file".to_string(), String::new())];
+    for option in &options {
+        let of_top = top(&option.path);
+        let section = match has_parts(&of_top) {
+            true => format!("`{of_top}`"),
+            false => sections[0].0.clone(),
+        };
+        if sections.iter().all(|(name, _)| *name != section) {
+            sections.push((section.clone(), String::new()));
+        }
+        let values: String =
+            option.values.iter().map(|value| format!("<br>`{}`: {}", value.value, value.about)).collect();
+        let cells = [&option.takes, &option.about, &values].map(|cell| cell.replace('|', "\\|"));
+        let row = format!("| `{}` | {} | {}{} |\n", option.path, cells[0], cells[1], cells[2]);
+        let rows = sections.iter_mut().find(|(name, _)| *name == section).expect("it was added");
+        rows.1 += &row;
+    }
+    for (name, rows) in sections {
+        page += &format!("\n## {name}\n\n| option | takes | what it does |\n| --- | --- | --- |\n{rows}");
+    }
+    page
+}
+
+fn the_page_of_profile_options_has_all_of_them() {
+    let unexplained: Vec<String> = (dryrack_profile::option_reference().into_iter())
+        .filter(|option| option.about.is_empty())
+        .map(|option| option.path)
+        .collect();
+    assert!(unexplained.is_empty(), "options without a sentence: {unexplained:?}");
+    let page = root().join("docs/src/profile-options.md");
+    if std::env::var_os("DRYRACK_BLESS").is_some() {
+        std::fs::write(&page, profile_options()).expect("the page");
+    }
+    assert_eq!(read(&page), profile_options(), "DRYRACK_BLESS=1 writes the page again");
 }

@@ -1,4 +1,5 @@
-//! The JSON Schema of scenario files: the committed file equals the printed one, and every scenario is valid under it.
+//! The JSON Schemas of scenario files and profile files: the committed files equal the printed ones, and every scenario
+//! and profile is valid under its schema.
 
 use std::path::{Path, PathBuf};
 
@@ -6,9 +7,11 @@ use serde_json::Value;
 
 trials! {
     Nothing: [
-        the_committed_schema_is_the_one_that_is_printed,
+        the_committed_schemas_are_those_that_are_printed,
         every_scenario_is_valid_under_the_schema,
         the_schema_refuses_what_is_plainly_wrong,
+        every_profile_is_valid_under_the_schema,
+        the_schema_refuses_what_no_profile_can_state,
     ]
 }
 
@@ -16,15 +19,17 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// `scenarios/scenario.schema.json` equals the output of `dryrack schema`. `DRYRACK_BLESS=1` writes it again.
-fn the_committed_schema_is_the_one_that_is_printed() {
-    let path = root().join("scenarios/scenario.schema.json");
-    let printed = serde_json::to_string_pretty(&dryrack_scenario::schema()).unwrap() + "\n";
-    if std::env::var_os("DRYRACK_BLESS").is_some() {
-        std::fs::write(&path, &printed).unwrap();
+/// The files in `scenarios` equal the output of `dryrack schema`. `DRYRACK_BLESS=1` writes them again.
+fn the_committed_schemas_are_those_that_are_printed() {
+    for (of, schema) in [("scenario", dryrack_scenario::schema()), ("profile", dryrack_profile::profile_schema())] {
+        let path = root().join(format!("scenarios/{of}.schema.json"));
+        let printed = serde_json::to_string_pretty(&schema).unwrap() + "\n";
+        if std::env::var_os("DRYRACK_BLESS").is_some() {
+            std::fs::write(&path, &printed).unwrap();
+        }
+        let committed = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(committed == printed, "scenarios/{of}.schema.json is not what `dryrack schema {of}` prints");
     }
-    let committed = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(committed == printed, "scenarios/scenario.schema.json is not what `dryrack schema` prints");
 }
 
 fn yaml_files(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -84,6 +89,53 @@ fn the_schema_refuses_what_is_plainly_wrong() {
         "scenario: x\nfaults: [{at: 1m, node: a, becomes: redy}]",
         "scenario: x\nexpect: [{job: a, is: running, becuase: node_lost}]",
         "scenario: x\nexpect: [{count: placd, is: 1}]",
+    ];
+    for text in wrong {
+        assert!(!faults(&validator, &read(text)).is_empty(), "{text}");
+    }
+}
+
+/// The profiles that come with dryrack and those of scenarios, as they are written, and each of the former merged with
+/// its bases.
+fn every_profile_is_valid_under_the_schema() {
+    let validator = jsonschema::draft202012::new(&dryrack_profile::profile_schema()).unwrap();
+    let mut files = Vec::new();
+    yaml_files(&root().join("src/control/profiles"), &mut files);
+    yaml_files(&root().join("scenarios"), &mut files);
+    let is_profile =
+        |path: &Path| path.starts_with(root().join("src")) || path.to_string_lossy().ends_with(".profile.yaml");
+    files.retain(|path| is_profile(path));
+    assert!(files.len() > 60, "{files:?}");
+    for path in files {
+        let found = faults(&validator, &read(&std::fs::read_to_string(&path).unwrap()));
+        assert!(found.is_empty(), "{}: {found:#?}", path.display());
+    }
+    for name in dryrack_profile::profile_names() {
+        let profile = dryrack_profile::load_profile(name, Path::new("")).unwrap_or_else(|faults| panic!("{faults}"));
+        let found = faults(&validator, &profile.to_data());
+        assert!(found.is_empty(), "{name}: {found:#?}");
+    }
+}
+
+/// Errors that an editor should underline. The first profile is correct.
+fn the_schema_refuses_what_no_profile_can_state() {
+    let validator = jsonschema::draft202012::new(&dryrack_profile::profile_schema()).unwrap();
+    let fine = "{base: easy, name: x, title: X, scheduler: {order: [priority, {order: area, is: job.tasks}]}}";
+    assert_eq!(faults(&validator, &read(fine)), Vec::<String>::new());
+    let wrong = [
+        "{base: easy, title: X}",
+        "{base: easy, name: x, title: X, schedular: {}}",
+        "{base: easy, name: x, title: X, scheduler: {disciplin: strict}}",
+        "{base: easy, name: x, title: X, scheduler: {discipline: strickt}}",
+        "{base: easy, name: x, title: X, scheduler: {order: [prioritty]}}",
+        "{base: easy, name: x, title: X, scheduler: {order: [{order: area}]}}",
+        "{base: easy, name: x, title: X, scheduler: {filters: [{stage: redy}]}}",
+        "{base: easy, name: x, title: X, scheduler: {scorers: [{stage: pack}]}}",
+        "{base: easy, name: x, title: X, historic: perhaps}",
+        "{base: easy, name: x, title: X, passes: {place: {batch: -1}}}",
+        "{base: easy, name: x, title: X, flow: polled_flow}",
+        "{base: dstack, name: x, title: X, flow: {polled: {gang: halves}}}",
+        "{base: easy, name: x, title: X, slurm: {partitions: [{nmae: a}]}}",
     ];
     for text in wrong {
         assert!(!faults(&validator, &read(text)).is_empty(), "{text}");

@@ -1,14 +1,15 @@
 //! The options of the Kubernetes flow.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::profile_error::ProfileError;
 use dryrack_kubernetes::cycle::Profile as SchedulerProfile;
 use dryrack_objects::PodSpec;
-use dryrack_units::{SimDuration, text_form};
+use dryrack_units::{SimDuration, TextForm};
 
 /// How pods are scheduled, and what else the control plane of Kubernetes does with them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KubernetesOptions {
     /// The plugins of kube-scheduler, with their weights and arguments.
@@ -19,7 +20,7 @@ pub struct KubernetesOptions {
     pub queue: QueueOptions,
     /// How long a pod stays on a node that is not ready or unreachable, if the pod does not state it. This is what the
     /// admission plugin `DefaultTolerationSeconds` adds to each pod.
-    #[serde(with = "text_form")]
+    #[serde(with = "TextForm")]
     pub default_toleration: SimDuration,
     /// Gang scheduling: the alpha feature of 1.35 behind the gates `GenericWorkload` and `GangScheduling`. Without it,
     /// each pod of a gang is scheduled by itself.
@@ -36,22 +37,23 @@ fn is_default_scheduler(name: &str) -> bool {
 }
 
 /// How the pods of a gang wait for each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GangScheduling {
     /// How long a pod keeps its node while it waits for others of its gang.
-    #[serde(with = "text_form")]
+    #[serde(with = "TextForm")]
     pub timeout: SimDuration,
 }
 
 /// How refused pods return to the queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QueueOptions {
     /// The back-off after the first attempt. It doubles with each further attempt.
-    #[serde(with = "text_form")]
+    #[serde(with = "TextForm")]
     pub initial_backoff: SimDuration,
-    #[serde(with = "text_form")]
+    /// The longest back-off.
+    #[serde(with = "TextForm")]
     pub max_backoff: SimDuration,
     /// Whether a pod in back-off is tried as soon as no other pod is ready (KEP-5142, the default since 1.33). A pod
     /// whose attempt failed with an error waits for its back-off nevertheless.
@@ -60,7 +62,7 @@ pub struct QueueOptions {
     /// KEP-4247). Otherwise every event returns every refused pod.
     pub hints: bool,
     /// After this time, a refused pod is tried again even without an event.
-    #[serde(with = "text_form")]
+    #[serde(with = "TextForm")]
     pub max_unschedulable: SimDuration,
 }
 

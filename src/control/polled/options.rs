@@ -1,14 +1,15 @@
 //! Options of the polled flow: how its loops poll records, and what they do with them.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::profile_error::ProfileError;
-use dryrack_units::{SimDuration, text_form};
+use dryrack_units::{SimDuration, TextForm};
 
 /// The polled flow. In its profiles, a demand of several tasks, each on a separate node (`gang: spread`), is a run of
 /// that many nodes. Every node is placed, started and ended separately. The nodes fail together and are tried again
 /// together.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunsOptions {
     pub loops: Loops,
@@ -25,7 +26,7 @@ pub struct RunsOptions {
 }
 
 /// When loops poll records.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Loops {
     /// A changed record is polled in the same instant, until nothing changes any more.
@@ -35,7 +36,7 @@ pub enum Loops {
     Polled(PolledLoops),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PolledLoops {
     pub submitted: SubmittedLoop,
@@ -45,74 +46,80 @@ pub struct PolledLoops {
 }
 
 /// When one loop runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rounds {
     /// Time between two rounds. A round looks for due records.
-    #[serde(with = "text_form")]
+    #[serde(with = "TextForm")]
     pub every: SimDuration,
     /// Random delay of each round, from zero to this time.
-    #[serde(with = "text_form")]
+    #[serde(with = "TextForm")]
     pub jitter: SimDuration,
     /// Maximum number of records that one round polls; all due records if absent.
     pub batch: Option<u32>,
 }
 
 /// The shortest time between two polls of one record. A flagged record is polled in the next round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SubmittedLoop {
     pub rounds: Rounds,
-    #[serde(with = "text_form")]
+    /// Interval for a node that waits for a place.
+    #[serde(with = "TextForm")]
     pub interval: SimDuration,
     /// How a place that was found is used: in the same poll, or in the next one.
     pub passes: Assignment,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Assignment {
     OnePass,
     TwoPasses,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The loop that visits nodes that have a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunningLoop {
     pub rounds: Rounds,
     /// Interval for a node that has not started yet.
-    #[serde(with = "text_form")]
+    #[serde(with = "TextForm")]
     pub starting: SimDuration,
-    #[serde(with = "text_form")]
+    /// Interval for a node that has started.
+    #[serde(with = "TextForm")]
     pub running: SimDuration,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The loop that visits nodes that are ending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TerminatingLoop {
     pub rounds: Rounds,
-    #[serde(with = "text_form")]
+    /// Interval for a node that is ending.
+    #[serde(with = "TextForm")]
     pub interval: SimDuration,
     /// Whether a node that has run is given up only in the second poll. The first poll then asks for its final report.
     pub drains: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The loop that visits runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunsLoop {
     pub rounds: Rounds,
     /// Interval for a run that is submitted or terminating.
-    #[serde(with = "text_form")]
+    #[serde(with = "TextForm")]
     pub hasty: SimDuration,
     /// Interval for all other runs.
-    #[serde(with = "text_form")]
+    #[serde(with = "TextForm")]
     pub interval: SimDuration,
     /// Whether a poll of a run also counts as a poll of each of its nodes. The nodes then lose their turn.
     pub counts_for_nodes: bool,
 }
 
 /// How the nodes of a run are placed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GangRule {
     /// All nodes are placed in one decision, or none is placed.
@@ -123,7 +130,7 @@ pub enum GangRule {
 }
 
 /// When a placed node is prepared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PrepareRule {
     AtOnce,
@@ -134,7 +141,7 @@ pub enum PrepareRule {
 }
 
 /// When a prepared node begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BeginRule {
     /// Once every node of the run has a place.
@@ -144,7 +151,7 @@ pub enum BeginRule {
 }
 
 /// How a node that is about to begin reacts if another node of its replica ended without ever having a place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PlacelessRule {
     /// The node waits until its run reacts to the end of the other node.
@@ -155,7 +162,7 @@ pub enum PlacelessRule {
 }
 
 /// What happens to a node that finds no place but may be tried again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NoCapacityRule {
     /// The node keeps its turn. It is polled again as soon as capacity is released.
@@ -166,7 +173,7 @@ pub enum NoCapacityRule {
 }
 
 /// How the records change when several nodes of a run on one host release their claims in one round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReleaseRule {
     Each,
@@ -177,7 +184,7 @@ pub enum ReleaseRule {
 }
 
 /// When a failed replica is submitted again while other replicas of its run continue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplicaRetryRule {
     /// After its nodes have ended and the first pause is over.
@@ -189,7 +196,7 @@ pub enum ReplicaRetryRule {
 }
 
 /// The number of replicas of a scaling service before its requests are counted for the first time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum UncountedRule {
     /// The smallest number that the service allows.
@@ -200,9 +207,9 @@ pub enum UncountedRule {
     One,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
-pub struct Pause(#[serde(with = "text_form")] pub SimDuration);
+pub struct Pause(#[serde(with = "TextForm")] pub SimDuration);
 
 impl RunsOptions {
     /// The pause before the next submission, after `attempt` failed submissions. The count begins at 1.

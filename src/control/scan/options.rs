@@ -1,29 +1,30 @@
 //! Options of the scanned flow.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::profile_error::ProfileError;
-use dryrack_units::{SimDuration, text_form};
+use dryrack_units::{OptionalTextForm, SimDuration, TextForm};
 
 /// Options of the scanned flow. Every replica has a row in a store. Scans over the rows put rows that need a place into
 /// a queue. One consumer takes them from the queue, computes their places, and writes the places into the rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScanOptions {
     /// Time between two scans over all rows. The first scan comes after this time.
-    #[serde(with = "text_form")]
+    #[serde(with = "TextForm")]
     pub every: SimDuration,
     pub created: Created,
     /// Time since the last change of a pending row after which a scan takes it again. This applies only to rows that
     /// were changed at least one second after their creation. If absent, every scan takes them.
-    #[serde(with = "text_form::option")]
+    #[serde(with = "OptionalTextForm")]
     pub pending_again: Option<SimDuration>,
     /// Time since the last change after which a row that is still being analysed or still scheduled is put into the
     /// queue again; never if absent. The deadline for scheduled rows is in force only if this is stated.
-    #[serde(with = "text_form::option")]
+    #[serde(with = "OptionalTextForm")]
     pub stale_after: Option<SimDuration>,
     /// Precision of the store's clock: a change is dated to the last multiple of this time; exactly if this is zero.
-    #[serde(with = "text_form")]
+    #[serde(with = "TextForm")]
     pub dated_to: SimDuration,
     pub dead_entries: DeadEntries,
     pub row_ids: RowIds,
@@ -33,7 +34,7 @@ pub struct ScanOptions {
     pub unplaced: Unplaced,
     /// How often a node checks for failed replicas on it. At the next check, a failed replica starts again on the same
     /// node. If absent, a failed replica is placed again.
-    #[serde(with = "text_form::option")]
+    #[serde(with = "OptionalTextForm")]
     pub restarts_in_place: Option<SimDuration>,
     pub pauses_from: PausesFrom,
     pub scale_down: ScaleDown,
@@ -41,7 +42,7 @@ pub struct ScanOptions {
 }
 
 /// What follows the creation of a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Created {
     /// A scan over all rows follows.
@@ -51,7 +52,7 @@ pub enum Created {
 }
 
 /// What happens to a queue entry whose row is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DeadEntries {
     /// The entry leaves the queue together with its row. If it is being computed, the computation is given up.
@@ -63,7 +64,7 @@ pub enum DeadEntries {
 }
 
 /// The id of a new row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RowIds {
     /// An id that was never used before.
@@ -74,7 +75,7 @@ pub enum RowIds {
 }
 
 /// When a computation reads the fleet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reads {
     /// At the end of the computation, when everything else that it needs is known.
@@ -84,7 +85,7 @@ pub enum Reads {
 }
 
 /// How the result of a computation is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Writes {
     /// The result is written only if the row is as it was read and the chosen place still fits. A restart in place is
@@ -96,7 +97,7 @@ pub enum Writes {
 }
 
 /// Whether a scheduled row that is analysed again sees its own claim as free.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OwnClaim {
     Free,
@@ -105,7 +106,7 @@ pub enum OwnClaim {
 }
 
 /// What happens to a scheduled row that is analysed again and fits nowhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Unplaced {
     /// The row becomes pending like any other, and its claim is freed.
@@ -117,7 +118,7 @@ pub enum Unplaced {
 }
 
 /// The time from which the pause before another attempt is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PausesFrom {
     Failure,
@@ -126,7 +127,7 @@ pub enum PausesFrom {
 }
 
 /// Which replicas are removed first when a job is scaled down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ScaleDown {
     /// The least healthy replicas, and among these the youngest.
@@ -136,7 +137,7 @@ pub enum ScaleDown {
 }
 
 /// What happens when a packed model is scaled down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PackedScaleDown {
     /// The model gets fewer replicas.

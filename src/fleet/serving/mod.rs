@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
@@ -22,7 +23,7 @@ use super::node::{GpuState, NodeShape, NodeState, Reliance};
 pub type Labels = BTreeMap<Arc<str>, Arc<str>>;
 
 /// What counts as taken on a GPU. The free memory by each of these rules is kept up to date.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Accounting {
     /// Counts what instances hold on their main node.

@@ -1,7 +1,9 @@
 //! Amounts of resources, and what a pod requests.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::object::{Container, Pod, ResourceList};
@@ -34,6 +36,16 @@ impl Serialize for Resource {
 impl<'de> Deserialize<'de> for Resource {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Resource, D::Error> {
         String::deserialize(deserializer).map(|name| Resource::of(&Arc::from(name)))
+    }
+}
+
+impl JsonSchema for Resource {
+    fn schema_name() -> Cow<'static, str> {
+        "Resource".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        String::json_schema(generator)
     }
 }
 

@@ -1,7 +1,9 @@
 //! A scheduler's profile: its plugins, their weights and their arguments.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::pairs;
@@ -9,13 +11,14 @@ use super::verdict::Plugin;
 use crate::cluster::Resource;
 
 /// Plugins and arguments.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
     /// In the order in which they are called. The check of a node ends with the first plugin that objects.
     pub filters: Vec<Plugin>,
-    /// The scorers with their weights, in the order of upstream's default configuration.
+    /// The scorers with their weights, in the order of the default configuration of kube-scheduler.
     #[serde(with = "pairs")]
+    #[schemars(with = "BTreeMap<Plugin, i64>")]
     pub scorers: Vec<(Plugin, i64)>,
     /// How `NodeResourcesFit` scores a node.
     #[serde(rename = "scoring_strategy")]
@@ -50,6 +53,7 @@ pub struct Profile {
     /// Spread constraints for pods that have none, and that a service selects or a controller owns: topology key and
     /// greatest skew.
     #[serde(rename = "default_constraints", with = "pairs")]
+    #[schemars(with = "BTreeMap<String, i64>")]
     pub default_spread: Vec<(Arc<str>, i64)>,
     pub preemption: PreemptionArguments,
 }
@@ -59,7 +63,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 /// The imbalance of a node's resources.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Balance {
     /// The standard deviation of the used shares. A pod that requests none of the resources is not scored.
     #[default]
@@ -69,24 +73,24 @@ pub enum Balance {
     Difference,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum SpreadCounts {
     /// On the nodes that the inclusion policies of the constraint admit.
     #[default]
     AdmittedNodes,
-    /// On all nodes, if the domain has an admitted node. So it was in 1.20.
+    /// On all nodes, if the domain has an admitted node, as in 1.20.
     AllNodes,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum DefaultSpreadScores {
     #[default]
     AllNodes,
-    /// Nodes with all topology keys, such as the zone. So it was in 1.20.
+    /// Nodes with all topology keys, such as the zone, as in 1.20.
     LabelledNodes,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Rounding {
     #[default]
     Nearest,
@@ -94,7 +98,7 @@ pub enum Rounding {
     Down,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum AffinityRange {
     /// From the lowest to the highest raw score.
     #[default]
@@ -103,7 +107,7 @@ pub enum AffinityRange {
     WithZero,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Nominated {
     /// The nominated node alone, if it fits.
     #[default]
@@ -113,30 +117,35 @@ pub enum Nominated {
 }
 
 /// How `NodeResourcesFit` scores a node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScoringStrategy {
+    /// Which nodes get a higher score.
     #[serde(rename = "type")]
     pub kind: Strategy,
     /// The resources that count, each with its weight.
     #[serde(with = "pairs")]
+    #[schemars(with = "BTreeMap<Resource, i64>")]
     pub resources: Vec<(Resource, i64)>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Strategy {
     LeastAllocated,
     MostAllocated,
     /// The score by utilization in percent: points of ascending utilization, with scores from 0 to 10.
     #[serde(with = "pairs")]
+    #[schemars(with = "BTreeMap<String, i64>")]
     RequestedToCapacityRatio(Vec<(i64, i64)>),
 }
 
 /// The number of nodes on which preemption is tried: the larger of a share and a number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PreemptionArguments {
+    /// The share, in percent of all nodes.
     pub min_candidate_nodes_percentage: usize,
+    /// The number of nodes.
     pub min_candidate_nodes_absolute: usize,
 }
 

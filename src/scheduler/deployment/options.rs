@@ -1,5 +1,6 @@
 //! A profile's options for the placement of models: the stages by name, and the rules in which releases differ.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::own::OwnFilter;
@@ -7,9 +8,10 @@ use dryrack_fleet::{Accounting, GpuKind};
 use dryrack_workload::Category;
 
 /// The part of a profile that places model deployments. Stages run in the order in which they are listed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeploymentOptions {
+    /// Filters, in the order in which they run. A node must pass all of them.
     pub filters: Vec<DeploymentFilter>,
     /// Kinds of GPU for which there is an image of the backend. The `runner` filter reads them.
     pub runners: Vec<GpuKind>,
@@ -31,7 +33,7 @@ pub struct DeploymentOptions {
     pub evaluation: EvaluationOptions,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DeploymentFilter {
     /// Only nodes with a picked GPU, if GPUs were picked manually.
@@ -56,7 +58,7 @@ pub enum DeploymentFilter {
 
 /// The selector of a deployment for which the user has chosen nothing. vLLM runs only on Linux, so GPUStack's model
 /// controller writes `os: linux`. From 0.6.1 on, GPUStack's check before deployment does so too.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DefaultSelector {
     /// Linux for deployments. An evaluation uses the selector as it is.
@@ -68,7 +70,7 @@ pub enum DefaultSelector {
 }
 
 /// How a backend's arguments are parsed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ArgumentReading {
     /// Any element may be a name, with or without dashes. The next element is always its value. A size that is not an
@@ -80,7 +82,7 @@ pub enum ArgumentReading {
 }
 
 /// What happens to a request with an unusable argument.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Fault {
     Refused,
@@ -88,7 +90,8 @@ pub enum Fault {
     ValueError,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// The part of a GPU that a model reserves.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UtilizationOptions {
     /// The part of a GPU's memory that a backend reserves unless an argument says otherwise; from 0 to 1.
@@ -103,7 +106,7 @@ pub struct UtilizationOptions {
 }
 
 /// Which values of the utilization may be requested.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum UtilizationRange {
     Any,
@@ -111,15 +114,17 @@ pub enum UtilizationRange {
     Part,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// How the memory that a model needs is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NeedOptions {
+    /// How fractions of a byte are rounded.
     pub rounding: Rounding,
     /// What happens if the environment states a need that is not an integer.
     pub unreadable: UnreadableNeed,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Rounding {
     /// Fractions of a byte are kept.
@@ -128,7 +133,7 @@ pub enum Rounding {
     WholeBytes,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum UnreadableNeed {
     /// The stated need is ignored.
@@ -136,17 +141,19 @@ pub enum UnreadableNeed {
     ValueError,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Which numbers of GPUs a model can be divided among.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DivisibleOptions {
     /// The numbers that must be multiples of the number of GPUs. Unknown numbers pass the check.
     pub by: Vec<Divided>,
     /// The number of GPUs that is checked before the search.
     pub tested: TestedNumber,
+    /// What happens to a request with a number of GPUs that does not divide the model.
     pub indivisible: Fault,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Divided {
     Heads,
@@ -154,7 +161,7 @@ pub enum Divided {
     Vocabulary,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TestedNumber {
     /// The number of GPUs that is requested by a pick or by arguments.
@@ -166,7 +173,7 @@ pub enum TestedNumber {
 }
 
 /// Which GPUs are considered together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Pool {
     /// All GPUs, of any kind.
@@ -179,7 +186,7 @@ pub enum Pool {
 }
 
 /// How candidates are found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "stage", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Generator {
     /// For picked GPUs: takes all of them, even if they do not fit. If they have too little memory, the candidate is
@@ -211,7 +218,7 @@ pub enum Generator {
 }
 
 /// What a single GPU must hold if the model reserves part of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SingleNeed {
     /// The need must fit in the free memory.
@@ -221,7 +228,7 @@ pub enum SingleNeed {
 }
 
 /// When a GPU has enough free memory to reserve part of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Left {
     /// The free fraction of the total is at least the reserved fraction. It is computed in floating point.
@@ -231,7 +238,7 @@ pub enum Left {
 }
 
 /// What the GPUs of a pick on several nodes must hold together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FreeMemory {
     /// The need must fit in their free memory.
@@ -240,7 +247,7 @@ pub enum FreeMemory {
     Reserved,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Short {
     Overcommitted,
@@ -249,7 +256,7 @@ pub enum Short {
 }
 
 /// When the chosen GPUs of one node are enough, if the request states a number of GPUs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CountRule {
     /// When the requested number is reached.
@@ -259,7 +266,7 @@ pub enum CountRule {
 }
 
 /// The number of GPUs by which the number of heads must be divisible on several nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Divisor {
     /// All GPUs together. If the number of heads is unknown, the check fails.
@@ -268,7 +275,8 @@ pub enum Divisor {
     PerNode,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// How many GPUs of several nodes are taken together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeCount {
     /// Any number of GPUs. A requested number is ignored.
@@ -277,7 +285,7 @@ pub enum NodeCount {
     Exact,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Unreserved {
     Nothing,
@@ -286,7 +294,7 @@ pub enum Unreserved {
 }
 
 /// How candidates are found for a GGUF model. Layers of such a model may stay in RAM.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LayerOptions {
     /// Stages of the search. The first one that finds a candidate ends the search.
@@ -294,7 +302,7 @@ pub struct LayerOptions {
     pub short_of_ram: ShortOfRam,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LayerStage {
     /// All layers on one GPU. GPUs with the most free memory come first.
@@ -307,7 +315,7 @@ pub enum LayerStage {
 }
 
 /// What happens to a GPU that could hold all layers, if the RAM of its node cannot hold the rest of the model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ShortOfRam {
     PassedOver,
@@ -316,15 +324,17 @@ pub enum ShortOfRam {
     EndsTheStage,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The score of candidates under the strategy `spread`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SpreadOptions {
     pub rule: SpreadRule,
+    /// Whether nodes that hold a further part of an instance count as nodes of the instance.
     pub subordinates: Counted,
 }
 
 /// How instances are spread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SpreadRule {
     /// In steps. The best node has no instances; then follow nodes with instances of other models only, of this model
@@ -335,22 +345,24 @@ pub enum SpreadRule {
     Relative,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Counted {
     Counted,
     Ignored,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The score of candidates under the strategy `binpack`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BinpackOptions {
+    /// Whether the score counts the nodes that hold further parts of the candidate.
     pub subordinates: Counted,
     /// What happens if a GPU does not exist or has no free memory.
     pub absent: Absent,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Absent {
     Zero,
@@ -362,7 +374,7 @@ pub enum Absent {
 /// readiness of its nodes. The readiness of a node begins at one. It is halved for an overdue heartbeat, divided by one
 /// plus the number of recent losses of readiness, and multiplied by the fraction of the candidate's GPUs on the node
 /// that are not degraded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReadinessOptions {
     /// The loss at a readiness of zero. For comparison, the best placement scores 100. With a weight of zero, readiness
@@ -371,9 +383,10 @@ pub struct ReadinessOptions {
 }
 
 /// What an evaluation before deployment checks in addition to a deployment.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EvaluationOptions {
+    /// Checks, in the order in which they run.
     pub checks: Vec<EvaluationCheck>,
     /// Checks when a model is submitted. If one of them fails, the model is refused at once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -383,14 +396,15 @@ pub struct EvaluationOptions {
     pub architectures: Vec<KnownArchitecture>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KnownArchitecture {
+    /// The name that the configuration of the model states.
     pub name: String,
     pub category: Option<Category>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EvaluationCheck {
     /// The deployment leaves the port to the scheduler.

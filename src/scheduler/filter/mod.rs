@@ -9,6 +9,7 @@ mod resources;
 
 pub use compatible::{model_refusal, model_refusal_without_gpu};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::gpu_order::GpuOrder;
@@ -26,7 +27,7 @@ pub struct FilterStage {
     pub unless: Option<Exemption>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Exemption {
     /// GPUs on several nodes were picked manually. In GPUStack before 0.6.0, such a pick read the workers again from

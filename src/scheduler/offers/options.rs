@@ -1,12 +1,13 @@
 //! A profile's options for offers. Each option is named after its rule.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::own::OwnFilter;
 use dryrack_catalog::KnownGpus;
 
 /// The part of a profile that controls offers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OfferOptions {
     pub pool: OfferPool,
@@ -32,7 +33,7 @@ pub struct OfferOptions {
 }
 
 /// From which instances a job chooses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OfferPool {
     /// One fleet is chosen first: among the fleets with enough idle offers, the one with the cheapest idle offer.
@@ -42,7 +43,7 @@ pub enum OfferPool {
 }
 
 /// Which fleets are left out because they could not hold a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FitTest {
     None,
@@ -54,7 +55,7 @@ pub enum FitTest {
 }
 
 /// The part of a host that each node of a multi-node job takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MultinodeTakes {
     /// All blocks of a host on which no other job runs.
@@ -64,7 +65,7 @@ pub enum MultinodeTakes {
 }
 
 /// Whether split hosts take nodes of multi-node jobs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SplitHosts {
     Never,
@@ -72,7 +73,7 @@ pub enum SplitHosts {
 }
 
 /// On which hosts the later nodes of a job must stay in the region and backend of the first node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PinsRegion {
     /// On hosts that are not split. A split host may be used in any region and backend.
@@ -81,7 +82,7 @@ pub enum PinsRegion {
 }
 
 /// How the nodes of a job are placed together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GangRule {
     /// The first node takes its own best place, and each later node follows. All nodes are in the one fleet that was
@@ -93,7 +94,7 @@ pub enum GangRule {
 }
 
 /// Which jobs use the network of their host. Other jobs have a separate network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NetworkHost {
     /// Jobs on hosts that are not split.
@@ -103,7 +104,7 @@ pub enum NetworkHost {
 }
 
 /// What happens to a job if no instance is idle, in a cloud fleet that may have more instances.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NewInstances {
     /// The job gets no place, because instances are never created for a job.
@@ -116,7 +117,7 @@ pub enum NewInstances {
 }
 
 /// Whether a job's GPU requirements apply to a host without GPUs, if the job accepts zero GPUs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WithoutGpus {
     /// The requirements do not apply to a host without GPUs.
@@ -126,7 +127,7 @@ pub enum WithoutGpus {
 }
 
 /// One sort key for offers. Each key says which offer comes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OfferKey {
     /// The lower price of the whole host. A host without a price counts as the cheapest.

@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use dryrack_planted::planted;
@@ -19,9 +20,10 @@ use dryrack_units::SimDuration;
 const ROOT: &str = "root";
 
 /// An account (`sacctmgr add account`).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Account {
+    /// Name.
     pub name: Arc<str>,
     /// The account above it. The root account if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]

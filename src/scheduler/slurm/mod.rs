@@ -23,12 +23,13 @@ use no_time::is_no_time;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use dryrack_units::{SimDuration, text_form};
+use dryrack_units::{OptionalTextForm, SimDuration, TextForm};
 
 /// The configuration of the cluster. Without partitions, all nodes form one partition without limits.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SlurmOptions {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -51,10 +52,10 @@ pub struct SlurmOptions {
     #[serde(default = "requeue", skip_serializing_if = "is_requeue")]
     pub preempt_mode: PreemptMode,
     /// How long a job runs before it can be preempted, if its QOS does not say it.
-    #[serde(default, with = "text_form", skip_serializing_if = "is_no_time")]
+    #[serde(default, with = "TextForm", skip_serializing_if = "is_no_time")]
     pub preempt_exempt_time: SimDuration,
     /// How long credentials are valid (`AuthInfo=cred_expire`). A requeued job waits for a second longer.
-    #[serde(default = "two_minutes", with = "text_form", skip_serializing_if = "is_two_minutes")]
+    #[serde(default = "two_minutes", with = "TextForm", skip_serializing_if = "is_two_minutes")]
     pub cred_expire: SimDuration,
 }
 
@@ -91,9 +92,10 @@ fn is_two_minutes(duration: &SimDuration) -> bool {
 }
 
 /// A partition (`PartitionName=` in slurm.conf).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Partition {
+    /// Name (`PartitionName`).
     pub name: Arc<str>,
     /// Names or patterns of its nodes. All nodes if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -107,13 +109,16 @@ pub struct Partition {
     /// What the partition adds to a job's priority, relative to the largest factor of all partitions.
     #[serde(default = "one")]
     pub priority_job_factor: u16,
-    #[serde(default, with = "text_form::option", skip_serializing_if = "Option::is_none")]
+    /// Longest time limit of a job (`MaxTime`); unlimited if absent.
+    #[serde(default, with = "OptionalTextForm", skip_serializing_if = "Option::is_none")]
     pub max_time: Option<SimDuration>,
     /// The time limit of a job that states none. `max_time` if absent.
-    #[serde(default, with = "text_form::option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "OptionalTextForm", skip_serializing_if = "Option::is_none")]
     pub default_time: Option<SimDuration>,
+    /// Most nodes of a job (`MaxNodes`); unlimited if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_nodes: Option<u32>,
+    /// Fewest nodes of a job (`MinNodes`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_nodes: Option<u32>,
     /// Only jobs of these accounts may run. All accounts if empty.
@@ -129,7 +134,7 @@ pub struct Partition {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preempt_mode: Option<PreemptMode>,
     /// How long a job that is to be preempted may still run.
-    #[serde(default, with = "text_form", skip_serializing_if = "is_no_time")]
+    #[serde(default, with = "TextForm", skip_serializing_if = "is_no_time")]
     pub grace_time: SimDuration,
 }
 

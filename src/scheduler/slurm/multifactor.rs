@@ -6,14 +6,15 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::fairshare::ShareAlgorithm;
 use super::no_time::is_no_time;
-use dryrack_units::{SimDuration, SimTime, text_form};
+use dryrack_units::{SimDuration, SimTime, TextForm};
 
 /// A trackable resource, by Slurm's name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum Tres {
     #[serde(rename = "cpu")]
     Cpu,
@@ -24,38 +25,44 @@ pub enum Tres {
 }
 
 /// The settings of priority/multifactor. Their names are those of slurm.conf without `Priority`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Multifactor {
+    /// Weight of the time that a job has waited (`PriorityWeightAge`).
     #[serde(default)]
     pub weight_age: u32,
+    /// Weight of fair share (`PriorityWeightFairshare`).
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub weight_fairshare: u32,
+    /// Weight of the size of a job (`PriorityWeightJobSize`).
     #[serde(default)]
     pub weight_job_size: u32,
+    /// Weight of the partition (`PriorityWeightPartition`).
     #[serde(default)]
     pub weight_partition: u32,
+    /// Weight of the QOS (`PriorityWeightQOS`).
     #[serde(default)]
     pub weight_qos: u32,
+    /// Weight of each resource that a job requests (`PriorityWeightTRES`).
     #[serde(default)]
     pub weight_tres: BTreeMap<Tres, f64>,
     /// The wait at which the factor of age is 1.
-    #[serde(with = "text_form", default = "week")]
+    #[serde(with = "TextForm", default = "week")]
     pub max_age: SimDuration,
     /// Whether smaller jobs get the larger factor of size.
     #[serde(default)]
     pub favor_small: bool,
     /// The time in which past usage loses half of its weight. Zero if it never does.
-    #[serde(with = "text_form", default = "week", skip_serializing_if = "is_week")]
+    #[serde(with = "TextForm", default = "week", skip_serializing_if = "is_week")]
     pub decay_half_life: SimDuration,
     /// Whether the factor of fair share is the classic one (`PriorityFlags=NO_FAIR_TREE`).
     #[serde(default, skip_serializing_if = "is_no")]
     pub no_fair_tree: bool,
     /// How often the priorities of waiting jobs are computed again. Zero if they never are, as without slurmdbd.
-    #[serde(with = "text_form", default = "five_minutes")]
+    #[serde(with = "TextForm", default = "five_minutes")]
     pub calc_period: SimDuration,
     /// When they are computed for the first time: when the controller started.
-    #[serde(with = "text_form", default, skip_serializing_if = "is_no_time")]
+    #[serde(with = "TextForm", default, skip_serializing_if = "is_no_time")]
     pub calc_offset: SimDuration,
 }
 

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::multifactor::{Requested, Tres};
 use super::no_time::is_no_time;
 use super::preempt_mode::PreemptMode;
 use dryrack_event::Reason;
-use dryrack_units::{SimDuration, text_form};
+use dryrack_units::{OptionalTextForm, SimDuration, TextForm};
 
 /// The QOS of jobs that name none, if there is one with this name.
 pub const DEFAULT_QOS: &str = "normal";
@@ -18,26 +19,33 @@ pub const DEFAULT_QOS: &str = "normal";
 pub type Limits = BTreeMap<Tres, u64>;
 
 /// A QOS with its limits. `max_jobs_per_user`, for example, is sacctmgr's `MaxJobsPerUser`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Qos {
+    /// Name.
     pub name: Arc<str>,
     /// What the QOS adds to a job's priority, relative to the largest priority of all QOS.
     #[serde(default)]
     pub priority: u32,
-    #[serde(default, with = "text_form::option", skip_serializing_if = "Option::is_none")]
+    /// Longest time limit of a job (`MaxWall`).
+    #[serde(default, with = "OptionalTextForm", skip_serializing_if = "Option::is_none")]
     pub max_wall: Option<SimDuration>,
+    /// Jobs of one user that run at a time (`MaxJobsPerUser`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_jobs_per_user: Option<u64>,
+    /// Jobs of one account that run at a time (`MaxJobsPerAccount`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_jobs_per_account: Option<u64>,
     /// The number of jobs of the QOS that run at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grp_jobs: Option<u64>,
+    /// What one job can have at most (`MaxTRESPerJob`).
     #[serde(default, skip_serializing_if = "Limits::is_empty")]
     pub max_tres_per_job: Limits,
+    /// What the running jobs of one user can hold at most (`MaxTRESPerUser`).
     #[serde(default, skip_serializing_if = "Limits::is_empty")]
     pub max_tres_per_user: Limits,
+    /// What the running jobs of one account can hold at most (`MaxTRESPerAccount`).
     #[serde(default, skip_serializing_if = "Limits::is_empty")]
     pub max_tres_per_account: Limits,
     /// What all running jobs of the QOS hold together at most.
@@ -50,10 +58,10 @@ pub struct Qos {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preempt_mode: Option<PreemptMode>,
     /// How long a job that is to be preempted may still run.
-    #[serde(default, with = "text_form", skip_serializing_if = "is_no_time")]
+    #[serde(default, with = "TextForm", skip_serializing_if = "is_no_time")]
     pub grace_time: SimDuration,
     /// How long a job runs before it can be preempted. That of the cluster if absent.
-    #[serde(default, with = "text_form::option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "OptionalTextForm", skip_serializing_if = "Option::is_none")]
     pub preempt_exempt_time: Option<SimDuration>,
 }
 

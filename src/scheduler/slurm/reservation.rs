@@ -2,18 +2,22 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use dryrack_units::{SimDuration, SimTime, text_form};
+use dryrack_units::{SimDuration, SimTime, TextForm};
 
 /// An advance reservation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Reservation {
+    /// Name.
     pub name: Arc<str>,
-    #[serde(with = "text_form")]
+    /// When it begins.
+    #[serde(with = "TextForm")]
     pub start: SimTime,
-    #[serde(with = "text_form")]
+    /// How long it lasts.
+    #[serde(with = "TextForm")]
     pub duration: SimDuration,
     /// Names or patterns of its nodes. All nodes if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
