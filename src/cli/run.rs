@@ -195,7 +195,7 @@ pub fn run(args: &RunArgs, format: Format) -> ExitResult {
     let loaded = with_line(|| format!("reading {}", args.file.display()), || load(&args.file, &options));
     let loaded = loaded.map_err(|diagnostics| Failure::Input(diagnostics.to_string()))?;
     warn(&loaded.warnings.to_string());
-    let Loaded { rehearsal, expectations, trace, streamed, outside, assumed, .. } = loaded;
+    let Loaded { rehearsal, expectations, trace, streamed, outside, assumed, reproductions, .. } = loaded;
     let mut session = outside.map(|setup| args.decider(setup, &rehearsal)).transpose()?;
     args.outside.check(session.as_ref())?;
     let progress = Progress::default();
@@ -261,6 +261,10 @@ pub fn run(args: &RunArgs, format: Format) -> ExitResult {
         out.keep(written)?;
     }
     report(&shown, wall, format)?;
+    if !reproductions.is_empty() && format == Format::Human {
+        let file = quoted(&args.file.display().to_string());
+        print(&format!("\n`dryrack test {file}` also runs what is under `reproduces`.\n"))?;
+    }
     let has_failed = farewell(session.as_mut(), &args.outside, rehearsed.end.at);
     let failed = has_failed || rehearsed.verdicts.iter().any(|verdict| !verdict.passed);
     Ok(if failed { Exit::Failed } else { Exit::Fine })

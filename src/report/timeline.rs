@@ -57,10 +57,10 @@ fn gantt(accounts: &RunAccount, end: SimTime) -> String {
     let mut rows = 0;
     for (index, node) in accounts.nodes.iter().enumerate() {
         let gpus = node.gpu_count();
-        let lanes: Vec<Option<u16>> = match gpus {
-            0 => vec![None],
-            _ => (0..gpus).map(|gpu| Some(gpu as u16)).collect(),
-        };
+        // A node has a lane for jobs without a GPU if it has no GPUs, or if there were such jobs on it.
+        let has_other_jobs = || accounts.stints.iter().any(|stint| stint.node.index() == index && stint.gpu.is_none());
+        let others = (gpus == 0 || has_other_jobs()).then_some(None);
+        let lanes = (0..gpus).map(|gpu| Some(gpu as u16)).chain(others);
         for gpu in lanes {
             rows += 1;
             if rows > ROWS {

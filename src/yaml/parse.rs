@@ -429,6 +429,10 @@ fn explain(error: &ScanError, depth: usize) -> (String, Option<String>) {
         ErrorKind::InvalidBlockScalarHeader => {
             ("`>` and `|` start a block of text", "put a comparison in quotes: \">= 2\"")
         }
+        ErrorKind::MappingValueNotAllowed => (
+            "a key cannot stand here, because the line above it is not complete",
+            "start all keys of a map in the same column, and put text that contains `: ` in quotes",
+        ),
         ErrorKind::CommentNotSeparated => ("a comment needs a space before `#`", "add a space before it"),
         _ => return (format!("not YAML: {}", error.info()), None),
     };
