@@ -15,6 +15,7 @@ use super::roots::options;
 use super::shell::quoted;
 use dryrack_engine::{Progress, Rehearsal};
 use dryrack_event::Sink;
+use dryrack_expect::Reproduction;
 use dryrack_metrics::{Metrics, wait_sections};
 use dryrack_outside::{ProgramName, Setup};
 use dryrack_profile::ComparedBase;
@@ -261,13 +262,19 @@ pub fn run(args: &RunArgs, format: Format) -> ExitResult {
         out.keep(written)?;
     }
     report(&shown, wall, format)?;
-    if !reproductions.is_empty() && format == Format::Human {
-        let file = quoted(&args.file.display().to_string());
-        print(&format!("\n`dryrack test {file}` also runs what is under `reproduces`.\n"))?;
-    }
+    left_to_test(&args.file, &reproductions, format)?;
     let has_failed = farewell(session.as_mut(), &args.outside, rehearsed.end.at);
     let failed = has_failed || rehearsed.verdicts.iter().any(|verdict| !verdict.passed);
     Ok(if failed { Exit::Failed } else { Exit::Fine })
+}
+
+/// Names the command that also runs the reproductions, if there are any.
+fn left_to_test(file: &Path, reproductions: &[Reproduction], format: Format) -> Result<(), Failure> {
+    if !reproductions.is_empty() && format == Format::Human {
+        let file = quoted(&file.display().to_string());
+        print(&format!("\n`dryrack test {file}` also runs what is under `reproduces`.\n"))?;
+    }
+    Ok(())
 }
 
 fn unreadable(error: &TraceError) -> Failure {
