@@ -13,7 +13,7 @@ mod profile_schema;
 mod profiles;
 
 pub use profile_compare::{OptionDifference, compare_profiles};
-pub use profile_schema::{OptionValue, ProfileOption, option_reference, profile_schema};
+pub use profile_schema::{OptionValue, PROFILE_SCHEMA, ProfileOption, derived_schema, option_reference};
 pub use profiles::{
     Changes, ComparedBase, check_profile, load_profile, load_profile_as_in_base, profile, profile_names,
     profile_options, profile_with, stand_in,

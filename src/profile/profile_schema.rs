@@ -26,8 +26,13 @@ pub struct OptionValue {
     pub about: String,
 }
 
-/// The JSON Schema (draft 2020-12) of profile files. No option is required, because a base can state it.
-pub fn profile_schema() -> Value {
+/// The JSON Schema (draft 2020-12) of profile files, as [`derived_schema`] makes it. It is stored as text, because the code
+/// that makes it has a megabyte.
+pub const PROFILE_SCHEMA: &str = include_str!("profile.schema.json");
+
+/// The JSON Schema of profile files, made from the types that read them. No option is required, because a base can state
+/// it.
+pub fn derived_schema() -> Value {
     let mut schema = SchemaGenerator::default().into_root_schema_for::<Profile>().to_value();
     lift_requirements(&mut schema);
     schema["title"] = json!("A dryrack profile");
@@ -72,7 +77,7 @@ fn lift_requirements(schema: &mut Value) {
 
 /// All options of a profile file, in the order in which `dryrack profile show` prints them.
 pub fn option_reference() -> Vec<ProfileOption> {
-    let schema = profile_schema();
+    let schema: Value = serde_json::from_str(PROFILE_SCHEMA).expect("the stored schema is JSON");
     let mut found = Vec::new();
     let mut walk = Walk { schema: &schema, found: &mut found };
     walk.properties("", &schema);

@@ -289,8 +289,7 @@ fn profile_options() -> String {
         "# Options of a profile\n\n\
          All options that a profile file can state. `name` and `title` are required; an option that a file does not state \
          is that of its `base`. The table comes from the code that reads profiles. `dryrack profile options scheduler.slots` \
-         prints a part of it, and `dryrack schema profile` prints the JSON Schema for editors (the same as \
-         `scenarios/profile.schema.json`). [Schedulers and profiles](profiles.md) explains profiles. `dryrack profile \
+         prints a part of it, and `dryrack schema profile` prints the JSON Schema for editors. [Schedulers and profiles](profiles.md) explains profiles. `dryrack profile \
          stages` lists filters, scorers and keys.\n\n\
          In a path, `[]` stands for the entries of a list, `[single_gpu]` for those of that name, and `NAME` for a name that \
          you choose. A *text with a unit* is a time such as `15m`, or another quantity such as `1.5`.\n",
