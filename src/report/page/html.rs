@@ -64,7 +64,8 @@ pub fn marked_table(caption: &str, header: &[&str], rows: &[Vec<String>], marked
     let is_number = |column: usize| {
         let number = |cell: &String| {
             cell.is_empty()
-                || (cell.starts_with(|first: char| first.is_ascii_digit()) && cell.chars().count() <= NUMBER)
+                || (cell.starts_with(|first: char| first.is_ascii_digit() || first == '<')
+                    && cell.chars().count() <= NUMBER)
         };
         !rows.is_empty() && rows.iter().all(|row| number(&row[column]))
     };

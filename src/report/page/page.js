@@ -110,3 +110,55 @@ for (const timeline of document.querySelectorAll('.timeline')) {
   if (fold !== null) fold.addEventListener('toggle', show);
   show();
 }
+// Folds the rows of a table that have the same value of a factor. Without it the table stands there whole.
+for (const foldable of document.querySelectorAll('.foldable')) {
+  const table = foldable.querySelector('table');
+  const rows = [...table.tBodies[0].rows];
+  const headers = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
+  const meets = headers.indexOf('meets all');
+  const label = document.createElement('label');
+  const select = document.createElement('select');
+  label.append('Fold by ', select);
+  for (const name of ['nothing', ...headers.slice(0, Number(foldable.dataset.factors))]) {
+    select.append(new Option(name, name));
+  }
+
+  const folded = (name, value, members) => {
+    const body = document.createElement('tbody');
+    const head = body.insertRow();
+    const cell = head.appendChild(document.createElement('th'));
+    const button = cell.appendChild(document.createElement('button'));
+    const met = members.filter((row) => row.cells[meets].textContent === 'yes').length;
+    const count = members.length === 1 ? '1 alternative' : members.length + ' alternatives';
+    const open = (isOpen) => {
+      button.setAttribute('aria-expanded', isOpen);
+      button.textContent = (isOpen ? '▾ ' : '▸ ') + name + ' = ' + value + ': ' + count + ', ' + met + ' meet all';
+      for (const row of members) row.hidden = !isOpen;
+    };
+    head.className = 'fold';
+    cell.colSpan = headers.length;
+    cell.scope = 'rowgroup';
+    button.type = 'button';
+    button.addEventListener('click', () => open(button.getAttribute('aria-expanded') !== 'true'));
+    body.append(...members);
+    open(members.some((row) => row.classList.contains('best')));
+    return body;
+  };
+  select.addEventListener('change', () => {
+    const column = select.selectedIndex - 1;
+    const groups = new Map();
+    for (const row of rows) {
+      row.hidden = false;
+      const value = column < 0 ? '' : row.cells[column].textContent;
+      if (!groups.has(value)) groups.set(value, []);
+      groups.get(value).push(row);
+    }
+    for (const body of [...table.tBodies]) body.remove();
+    for (const [value, members] of groups) {
+      const body = column < 0 ? document.createElement('tbody') : folded(headers[column], value, members);
+      if (column < 0) body.append(...members);
+      table.append(body);
+    }
+  });
+  foldable.prepend(label);
+}

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::super::timeline::about;
 use super::axes::{of_numbers, of_parts, of_waits};
 use super::chart::{Chart, Kind, Line};
 use super::html::{escape, facts, list, marked_table, page, section, table};
 use crate::plot::wait_place;
 use dryrack_metrics::WAIT_PERCENTS;
-use dryrack_units::{SimDuration, counted};
+use dryrack_units::{SimDuration, counted, grouped};
 
 /// The contents of the page.
 pub struct PlanReport {
@@ -406,21 +405,18 @@ impl PlanReport {
     }
 
     fn alternatives(&self) -> String {
-        let mut header: Vec<&str> = self.factors.iter().map(String::as_str).collect();
-        header.extend([
-            self.objective,
-            "seeds",
-            "meets all",
-            "placed",
-            "wait, mean",
-            "wait, 95%",
-            "wait, longest",
-            "slowdown",
-            "allocated",
-            "fragmentation",
-            "cost of the run",
-            "energy in kWh",
-        ]);
+        // A column of times has one unit, so that its numbers can be compared at a glance.
+        let times: Vec<(String, String, TimeUnit)> = (self.time_columns().into_iter())
+            .map(|(name, metric)| {
+                let unit = self.time_unit(&metric);
+                (format!("{name} ({})", unit.name), metric, unit)
+            })
+            .collect();
+        let mut header: Vec<String> = self.factors.clone();
+        header.extend([self.objective, "seeds", "meets all", "placed"].map(str::to_string));
+        header.extend(times.iter().map(|(name, ..)| name.clone()));
+        header
+            .extend(["slowdown", "allocated", "fragmentation", "cost of the run", "energy in kWh"].map(str::to_string));
         let mut order: Vec<usize> = (0..self.rows.len()).collect();
         order.sort_by(|one, other| self.rows[*one].cost.total_cmp(&self.rows[*other].cost).then(one.cmp(other)));
         // The answer is shown in any case.
@@ -442,9 +438,7 @@ impl PlanReport {
                 };
                 cells.extend([amount(row.cost), row.runs.to_string(), keeps]);
                 cells.push(row.with(PLACED, |value| format!("{:.2}%", value * 100.0)));
-                cells.push(row.with("queue_wait_mean_seconds", seconds));
-                cells.push(row.with(WAIT, seconds));
-                cells.push(self.if_asked(row, "queue_wait_max", "queue_wait_max_seconds", seconds));
+                cells.extend(times.iter().map(|(_, metric, unit)| row.with(metric, |value| unit.number(value))));
                 cells.push(row.with("bounded_slowdown_mean", |value| format!("{value:.2}")));
                 let taken = if row.metrics.contains_key("gpu_allocated") { "gpu_allocated" } else { "cpu_allocated" };
                 let percent = |value| format!("{:.1}%", value * 100.0);
@@ -459,7 +453,7 @@ impl PlanReport {
         // because that metric has a separate column with an interval.
         let first = self.factors.len();
         for column in (first..header.len()).rev() {
-            let is_twice = column == first && header[first + 1..].contains(&self.objective);
+            let is_twice = column == first && header[first + 1..].iter().any(|other| other == self.objective);
             if is_twice || rows.iter().all(|row| row[column].is_empty()) {
                 header.remove(column);
                 rows.iter_mut().for_each(|row| drop(row.remove(column)));
@@ -472,7 +466,46 @@ impl PlanReport {
         };
         let note = "<p class=\"note\">Means over the seeds, ± half the width of the 95% interval (Student's t), or its ends, \
                     where there is one; alternatives.csv has every metric.</p>\n";
-        marked_table("Alternatives that were run, the cheapest first", &header, &rows, marked) + note + &rest
+        let header: Vec<&str> = header.iter().map(String::as_str).collect();
+        let table = marked_table("Alternatives that were run, the cheapest first", &header, &rows, marked);
+        // With several factors, the script of the page can fold the rows that have one value in common.
+        let factors = self.factors.len();
+        let foldable = match factors {
+            0 | 1 => table,
+            _ => format!("<div class=\"foldable\" data-factors=\"{factors}\">\n{table}</div>\n"),
+        };
+        foldable + note + &rest
+    }
+
+    /// The times in the table: the name of each column, and its metric. The mean and the 95th percentile of the wait
+    /// are always there; others are there if a constraint bounds them.
+    fn time_columns(&self) -> Vec<(String, String)> {
+        let mut columns = vec![
+            ("wait, mean".to_string(), "queue_wait_mean_seconds".to_string()),
+            ("wait, 95%".to_string(), WAIT.to_string()),
+        ];
+        for limit in self.constraints.iter().filter_map(|one| Limit::read(one)) {
+            let name = if limit.metric == LONGEST { "wait, longest".to_string() } else { limit.name };
+            let is_new = columns.iter().all(|(_, metric)| *metric != limit.metric);
+            if is_new && self.rows.iter().any(|row| row.metrics.contains_key(&*limit.metric)) {
+                columns.push((name, limit.metric));
+            }
+        }
+        columns
+    }
+
+    /// The unit for a column of times: that of the limit if a constraint bounds the metric, otherwise that of the answer,
+    /// otherwise that of the median.
+    fn time_unit(&self, metric: &str) -> TimeUnit {
+        let limit = self.constraints.iter().filter_map(|one| Limit::read(one)).find(|limit| limit.metric == metric);
+        let mean_of = |row: &PlanRow| row.metrics.get(metric).map(|(mean, _)| *mean).filter(|mean| *mean > 0.0);
+        let median = || {
+            let mut means: Vec<f64> = self.rows.iter().filter_map(mean_of).collect();
+            means.sort_by(f64::total_cmp);
+            means.get(means.len() / 2).copied()
+        };
+        let of_answer = || self.best.and_then(|best| mean_of(&self.rows[best]));
+        TimeUnit::of(limit.map(|limit| limit.bound).or_else(of_answer).or_else(median).unwrap_or(0.0))
     }
 }
 
@@ -487,7 +520,7 @@ impl PlanRow {
         self.metrics.get(metric).copied().or_else(of_waits)
     }
 
-    /// Formats a mean such as `12m ± 30s`. In a narrow column the text can wrap only before the sign.
+    /// Formats a mean such as `12.0 ± 0.5`. In a narrow column the text can wrap only before the sign.
     fn with(&self, metric: &str, write: impl Fn(f64) -> String) -> String {
         match self.metrics.get(metric) {
             None => String::new(),
@@ -501,8 +534,36 @@ impl PlanRow {
     }
 }
 
-fn seconds(seconds: f64) -> String {
-    about(SimDuration::from_nanos((seconds * 1e9) as u64))
+/// A unit of time for a column of a table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct TimeUnit {
+    name: &'static str,
+    seconds: f64,
+}
+
+impl TimeUnit {
+    const ALL: [TimeUnit; 5] = [
+        TimeUnit { name: "d", seconds: 86_400.0 },
+        TimeUnit { name: "h", seconds: 3600.0 },
+        TimeUnit { name: "min", seconds: 60.0 },
+        TimeUnit { name: "s", seconds: 1.0 },
+        TimeUnit { name: "ms", seconds: 0.001 },
+    ];
+
+    /// The largest unit of which so many seconds are at least two.
+    fn of(seconds: f64) -> TimeUnit {
+        let fits = |unit: &TimeUnit| seconds >= 2.0 * unit.seconds;
+        TimeUnit::ALL.into_iter().find(fits).unwrap_or(TimeUnit { name: "s", seconds: 1.0 })
+    }
+
+    /// A number of this unit with one decimal, such as `1,234.5`.
+    fn number(self, seconds: f64) -> String {
+        let value = seconds / self.seconds;
+        match value > 0.0 && value < 0.05 {
+            true => "<0.1".to_string(),
+            false => grouped(&format!("{value:.1}")),
+        }
+    }
 }
 
 /// Formats a number with two decimals, or without decimals if it is whole.
@@ -574,6 +635,24 @@ mod tests {
         assert!(html.contains("the limit: p99(ttft) &lt;= 2s") && html.contains("Cost against p99(ttft)"));
         found.constraints.push("p95(queue_wait) <= 1m".into());
         assert_eq!(found.wait_metric(), WAIT, "a limit on the wait comes first");
+    }
+
+    #[test]
+    fn a_column_of_times_has_one_unit() {
+        let mut found = report(&[(1.0, 90_000.0, false), (2.0, 1500.0, true), (3.0, 1.0, true)], Some(1));
+        let cells = |found: &PlanReport| {
+            let html = found.html();
+            let header = html.split("<th").find(|cell| cell.contains("wait, 95%")).expect("the column").to_string();
+            let unit = header.split(['(', ')']).nth(1).expect("a unit").to_string();
+            let cells =
+                html.split("data-h=\"wait, 95%").skip(1).map(|cell| cell.split(['>', '<']).nth(1).expect("text"));
+            (unit, cells.map(str::to_string).collect::<Vec<_>>())
+        };
+        // The answer waits 25 minutes.
+        assert_eq!(cells(&found), ("min".into(), ["1,500.0", "25.0", "&lt;0.1"].map(str::to_string).to_vec()));
+        found.constraints = vec!["p95(queue_wait) <= 3h".into()];
+        assert_eq!(cells(&found), ("h".into(), ["25.0", "0.4", "&lt;0.1"].map(str::to_string).to_vec()));
+        assert_eq!(TimeUnit::of(0.0).name, "s");
     }
 
     #[test]
