@@ -40,6 +40,7 @@ trials! {
         random_worlds_are_held_against_other_runs,
         the_states_that_runs_reached_are_listed,
         random_worlds_that_broke_once_hold,
+        random_worlds_that_failed_a_check_hold,
         traces_are_listed_and_a_wrong_name_is_answered,
         colours_are_where_they_are_wanted,
         a_scenario_whose_trace_is_not_here_is_not_run,
@@ -563,6 +564,21 @@ fn random_worlds_that_broke_once_hold() {
     for (seed, what) in WORLDS_THAT_BROKE {
         let said = stdout(empty().path(), &["swarm", "--seeds", seed], 0);
         assert!(said.ends_with(": 0 broke an invariant\n"), "{seed}, {what}: {said}");
+    }
+}
+
+/// Random worlds that once failed a check, with the fault of each.
+const WORLDS_THAT_FAILED_A_CHECK: [(&str, &str, &[&str], &str); 1] = [
+    ("any", "lives", &["678"], "a job that was no longer the head kept a reason of the head that was over"),
+];
+
+fn random_worlds_that_failed_a_check_hold() {
+    for (world, check, seeds, what) in WORLDS_THAT_FAILED_A_CHECK {
+        for seed in seeds {
+            let args = ["swarm", "--world", world, "--check", check, "--seeds", seed];
+            let said = stdout(empty().path(), &args, 0);
+            assert!(said.ends_with(&format!(": 0 broke an invariant\nchecks: {check} 1\n")), "{seed}, {what}: {said}");
+        }
     }
 }
 

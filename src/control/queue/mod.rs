@@ -26,7 +26,7 @@ mod slurm;
 mod turns;
 mod waiting;
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::attempts::Attempts;
@@ -72,6 +72,8 @@ pub(crate) struct Queue {
     fresh: VecDeque<(u64, ReplicaIndex)>,
     /// How many replicas have been queued so far.
     queued: u64,
+    /// Replicas that were told reasons of their own as the head of a line, each with the fleet's growth at that time.
+    told: BTreeMap<ReplicaIndex, u64>,
     /// The instant of the last settle.
     settled_at: SimTime,
     /// Replicas that wait to be analysed, in order of arrival.
@@ -105,6 +107,7 @@ impl Queue {
             ahead: slots::FutureEnds::default(),
             fresh: VecDeque::new(),
             queued: 0,
+            told: BTreeMap::new(),
             settled_at: SimTime::ZERO,
             analysis_queue: VecDeque::new(),
             analysing: BTreeSet::new(),
@@ -333,6 +336,7 @@ impl Flow for Queue {
             core.store.jobs[job].line = self.line_of(core, queue.as_ref());
         }
         self.nominations.clear();
+        self.told.clear();
         for index in core.store.replicas.numbers() {
             if core.store.replicas[index].phase != Phase::Ended {
                 core.store.replicas[index].key = self.key_of(core, index as ReplicaIndex);

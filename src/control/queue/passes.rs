@@ -289,11 +289,13 @@ impl Queue {
             let judged = self.queue.is_refused(replica.demand, core.growth());
             let behind = core.profile.scheduler.discipline != Discipline::Skipping
                 && self.queue.is_behind(replica.key, core.now);
-            let held = match (&demand.held, judged && !behind) {
-                (Some(held), true) => held.clone(),
-                _ => (Refusal::Unfit, Histogram::of(Reason::QueueOrder, core.fleet.len() as u32)),
-            };
-            core.hold(index, held);
+            match (&demand.held, judged && !behind) {
+                (Some(held), true) => {
+                    let held = held.clone();
+                    self.hold_with_own(core, index, held);
+                }
+                _ => hold_behind(core, index),
+            }
         }
         // A replica may have become the head of a strict line without being judged in this pass. It then waits for the
         // reasons that are known for its demand.
@@ -301,10 +303,29 @@ impl Queue {
             if self.queue.is_refused(demand, core.growth())
                 && let Some(held) = core.store.demands[demand as usize].held.clone()
             {
-                core.hold(head.replica(), held);
+                self.hold_with_own(core, head.replica(), held);
             }
         }
+        self.emit_that_heads_are_behind(core);
     }
+
+    /// A replica that is no longer the head of its line is not judged again. Once the fleet has grown, the reasons that
+    /// it was told as the head may be over, and it only waits for the new head.
+    fn emit_that_heads_are_behind(&mut self, core: &mut Core) {
+        let growth = core.growth();
+        let is_over = |(index, at): (&ReplicaIndex, &u64)| {
+            *at != growth && self.queue.is_behind(core.store[*index].key, core.now)
+        };
+        let over: Vec<ReplicaIndex> = self.told.iter().filter(|told| is_over(*told)).map(|(index, _)| *index).collect();
+        for index in over {
+            self.told.remove(&index);
+            hold_behind(core, index);
+        }
+    }
+}
+
+fn hold_behind(core: &mut Core, index: ReplicaIndex) {
+    core.hold(index, (Refusal::Unfit, Histogram::of(Reason::QueueOrder, core.fleet.len() as u32)));
 }
 
 fn is_due(core: &Core, due: Option<(SimTime, &'static str)>, options: PassOptions) -> bool {

@@ -5,6 +5,7 @@ use crate::core::Core;
 use crate::core::store::{Replica, ReplicaIndex, Wait};
 use crate::core::timer::Timer;
 use crate::flow::Held;
+use crate::pass_options::Trigger;
 use crate::queue::Queue;
 use crate::queue::open_decision::OpenDecision;
 use dryrack_event::{Event, Outcome, Reason, Refusal};
@@ -106,9 +107,19 @@ impl Queue {
                 if !same {
                     self.emit_reasons_of_demand(core, demand, &held);
                 }
-                core.hold(index, held);
+                self.hold_with_own(core, index, held);
             }
         }
+    }
+
+    /// Holds a replica for reasons of its own, and not because it is behind another.
+    pub(super) fn hold_with_own(&mut self, core: &mut Core, index: ReplicaIndex, held: Held) {
+        // A pass over each replica judges those behind a head too.
+        let is_of_each = matches!(core.profile.passes.place.trigger, Trigger::EachAfter(_));
+        if core.profile.scheduler.discipline != Discipline::Skipping && !is_of_each {
+            self.told.insert(index, core.growth());
+        }
+        core.hold(index, held);
     }
 
     /// Emits the reasons for waiting for all replicas of one demand, because they share the reasons. This happens only
