@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::case::{Case, CheckResult, Judged, log_of};
 use dryrack_control::Profile;
 use dryrack_engine::{Fault, NodeTurn, Rehearsal};
-use dryrack_event::{Event, Histogram, Input, Reason, Record, RecordBody};
+use dryrack_event::{AdmittedPodSet, Event, Histogram, Input, Reason, Record, RecordBody};
 use dryrack_fleet::{Foreign, GpuState, NodeState};
 use dryrack_ids::{GpuId, JobId, NodeId};
 use dryrack_units::{Permille, SimDuration, SimTime};
@@ -35,7 +35,8 @@ pub fn judge(case: &Case<'_>) -> CheckResult {
     }
     let waiting = waiting_at_end(&log);
     for ((job, replica), reasons) in &waiting {
-        judge_waiting(&well, (*job, *replica), reasons, &waiting).map_err(|why| {
+        let is_alone_placed = || fits_alone(&well, *job, last_admission(&log, *job));
+        judge_waiting((*job, *replica), reasons, &waiting, is_alone_placed).map_err(|why| {
             let name = &world.arrivals[job.index()].spec.name;
             format!("all is well from {from} on, and `{name}[{replica}]` does not end ({reasons}): {why}")
         })?;
@@ -50,7 +51,8 @@ fn made_well(world: &Rehearsal) -> (Rehearsal, SimTime) {
     let times = (world.arrivals.iter().map(|arrival| arrival.at))
         .chain(world.cancellations.iter().map(|(at, _)| *at))
         .chain(world.scalings.iter().map(|(at, ..)| *at))
-        .chain(world.faults.iter().map(|(at, _)| *at));
+        .chain(world.faults.iter().map(|(at, _)| *at))
+        .chain(world.kueue.iter().map(|(at, _)| *at));
     let from = times.max().unwrap_or(SimTime::ZERO).saturating_add(SimDuration::from_secs(1));
     for (index, node) in world.nodes.iter().enumerate() {
         let node_id = NodeId::new(index);
@@ -99,10 +101,10 @@ fn waiting_at_end(log: &[Record]) -> BTreeMap<(JobId, u32), Histogram> {
 }
 
 fn judge_waiting(
-    world: &Rehearsal,
     own: (JobId, u32),
     reasons: &Histogram,
     waiting: &BTreeMap<(JobId, u32), Histogram>,
+    is_alone_placed: impl FnOnce() -> bool,
 ) -> Result<(), String> {
     let over = [
         Reason::NodeJoining,
@@ -127,14 +129,41 @@ fn judge_waiting(
     if is_behind && !has_head {
         return Err("nothing else is ahead of it".to_string());
     }
-    if !is_held_by_rule && !is_behind && fits_alone(world, own.0) {
+    if !is_held_by_rule && !is_behind && is_alone_placed() {
         return Err("alone it is placed".to_string());
     }
     Ok(())
 }
 
-/// Whether the job is placed if it is the only one, on a fleet that is healthy from the beginning.
-fn fits_alone(world: &Rehearsal, job: JobId) -> bool {
+/// When Kueue admitted the job's workload, and the flavors of each pod set. `None` if it is not admitted in the end.
+fn last_admission(log: &[Record], job: JobId) -> Option<(SimTime, Flavors)> {
+    let mut last = None;
+    for record in log {
+        match &record.said {
+            RecordBody::Event(Event::Admitted { job: of, pod_sets, .. }) if *of == job => {
+                last = Some((record.at, flavors(pod_sets)));
+            }
+            RecordBody::Event(Event::NotAdmitted { job: of, .. } | Event::Evicted { job: of, .. }) if *of == job => {
+                last = None;
+            }
+            RecordBody::Input(_) | RecordBody::Event(_) => {}
+        }
+    }
+    last
+}
+
+/// The flavor of each resource, for each pod set.
+type Flavors = Vec<BTreeMap<Arc<str>, Arc<str>>>;
+
+fn flavors(pod_sets: &[AdmittedPodSet]) -> Flavors {
+    pod_sets.iter().map(|pod_set| pod_set.flavors.clone()).collect()
+}
+
+/// Whether the job is placed if it is the only one, on a fleet that is healthy from the beginning. Kueue's queues are
+/// those that admitted the job. Without admission they are those that remain, so a queue that is stopped for good admits
+/// nothing. A job keeps the flavors with which it was admitted, and these may depend on the other jobs of that time.
+/// With other flavors its place says nothing.
+fn fits_alone(world: &Rehearsal, job: JobId, admission: Option<(SimTime, Flavors)>) -> bool {
     let mut alone = world.clone();
     let arrival = &world.arrivals[job.index()];
     let spec = JobSpec { after: Arc::from([]), run_limit: None, replicas: 1, ..JobSpec::clone(&arrival.spec) };
@@ -146,7 +175,13 @@ fn fits_alone(world: &Rehearsal, job: JobId) -> bool {
     let mut profile = Profile::clone(&world.profile);
     profile.policies.quotas.clear();
     alone.profile = Arc::new(profile);
+    let last = admission.as_ref().map_or(SimTime::MAX, |(at, _)| *at);
+    alone.kueue.retain(|(at, _)| *at <= last);
+    alone.kueue.iter_mut().for_each(|(at, _)| *at = SimTime::ZERO);
     (alone.faults, alone.cancellations, alone.scalings) = (Vec::new(), Vec::new(), Vec::new());
     let is_placed = |record: &Record| matches!(record.said, RecordBody::Event(Event::Placed { .. }));
-    log_of(&alone).iter().any(is_placed)
+    let log = log_of(&alone);
+    let is_admitted_alike =
+        admission.is_none_or(|(_, own)| last_admission(&log, JobId::new(0)).is_some_and(|(_, alone)| alone == own));
+    is_admitted_alike && log.iter().any(is_placed)
 }
