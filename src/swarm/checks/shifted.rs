@@ -76,6 +76,8 @@ fn shifted(world: &Rehearsal, by: SimDuration) -> Rehearsal {
     world.scalings.iter_mut().for_each(|(at, ..)| *at += by);
     world.faults.iter_mut().for_each(|(at, _)| *at += by);
     world.evaluations.iter_mut().for_each(|(at, _)| *at += by);
+    // The objects of time zero are there before anything happens, as the nodes are.
+    world.kueue.iter_mut().filter(|(at, _)| *at > SimTime::ZERO).for_each(|(at, _)| *at += by);
     world.until = world.until.map(|until| until + by);
     world
 }
