@@ -30,6 +30,8 @@ struct Replica {
     since: SimTime,
     placement: Option<Arc<Placement>>,
     is_dismissed: bool,
+    /// Whether it waits because Kueue admitted its workload with fewer pods.
+    is_surplus: bool,
 }
 
 pub fn judge(case: &Case<'_>) -> CheckResult {
@@ -89,7 +91,7 @@ impl Told {
     }
 
     fn add(&mut self, at: SimTime, job: JobId, replica: u32) {
-        let new = Replica { phase: Phase::Pending, since: at, placement: None, is_dismissed: false };
+        let new = Replica { phase: Phase::Pending, since: at, placement: None, is_dismissed: false, is_surplus: false };
         self.replicas.insert((job, replica), new);
     }
 
@@ -130,11 +132,23 @@ impl Told {
         }
     }
 
+    /// Whether the replica ends because Kueue admitted fewer pods: it waits for that reason, and so does every other
+    /// replica of the job that has not ended. No request to scale has a part in this.
+    fn may_end_surplus(&self, job: JobId, replica: u32) -> bool {
+        let mut others = self.replicas.range((job, 0)..=(job, u32::MAX));
+        self.replicas[&(job, replica)].is_surplus
+            && others.all(|(_, other)| other.phase == Phase::Ended || other.is_surplus)
+    }
+
     fn event(&mut self, at: SimTime, event: &Event) -> Result<(), String> {
         match event {
             Event::NodeChanged { node, to, .. } => drop(self.nodes.insert(*node, *to)),
             Event::ReplicaAdded { attempt } => self.add(at, attempt.job, attempt.replica),
             Event::JobEnded { job, .. } => drop(self.over.insert(*job)),
+            Event::Held { attempt, reasons, .. } => {
+                let replica = self.replicas.get_mut(&(attempt.job, attempt.replica)).expect("it was declared or added");
+                replica.is_surplus = reasons.contains(Reason::PartiallyAdmitted);
+            }
             _ => {}
         }
         let (phase, because) = match event {
@@ -145,13 +159,19 @@ impl Told {
             _ => return Ok(()),
         };
         let Some(attempt) = event.attempt() else { return Ok(()) };
+        let ends_surplus = phase == Phase::Ended && self.may_end_surplus(attempt.job, attempt.replica);
         let replica = self.replicas.get_mut(&(attempt.job, attempt.replica)).expect("it was declared or added");
         let was_stopping = replica.phase == Phase::Stopping;
         (replica.phase, replica.since) = (phase, at);
+        replica.is_surplus &= phase == Phase::Ended;
         if let Event::Placed { placement, .. } = event {
             replica.placement = Some(Arc::new(placement.clone()));
         }
         let is_told = because == Some(Reason::ScaledDown) && !was_stopping && !self.over.contains(&attempt.job);
+        if is_told && ends_surplus {
+            self.judged = true;
+            return Ok(());
+        }
         if is_told && !self.expected.remove(&(attempt.job, attempt.replica)) {
             return Err(format!(
                 "at {at}, {attempt} is stopped by scaling down, and the rule names {:?}",
