@@ -1,7 +1,7 @@
 //! Decisions about one demand of any kind.
 
 use super::context::PlacementContext;
-use super::decision::Decision;
+use super::decision::{Candidate, Decision};
 use super::dispatch::with_placer;
 use super::node_class::Grouping;
 use super::options::SchedulerOptions;
@@ -26,6 +26,19 @@ pub fn decide_for(
     keep: usize,
 ) -> Decision {
     with_placer(options, demand, context, fleet, |placer| placer.decide(grouping, keep))
+}
+
+/// The candidate that [`decide_for`] would choose. If there is none, nobody asks whether an empty fleet would refuse the
+/// demand too, which costs as much again.
+pub fn candidate_for(
+    options: &SchedulerOptions,
+    demand: &Demand,
+    context: PlacementContext,
+    fleet: &Fleet,
+    grouping: Grouping,
+) -> Option<Candidate> {
+    let candidates = with_placer(options, demand, context, fleet, |placer| placer.candidates(grouping, 1));
+    candidates.ok().map(|mut candidates| candidates.swap_remove(0))
 }
 
 /// Evaluates a demand before it is submitted. The stages are those of a decision, but nothing changes. Returns `None`

@@ -58,7 +58,9 @@ mod verdict;
 pub use by_node::{asks_for_itself, asks_no_more, decide_among, is_by_node, may_ever_do};
 pub use claimable::{is_large_enough, is_of_type};
 pub use context::PlacementContext;
-pub use decide::{decide, decide_for, evaluate, ever_fits, placement_scores, refused_at_submission, still_fits};
+pub use decide::{
+    candidate_for, decide, decide_for, evaluate, ever_fits, placement_scores, refused_at_submission, still_fits,
+};
 pub use decision::{Candidate, Decision};
 pub use deployment::DeploymentOptions;
 pub use draw::Draw;

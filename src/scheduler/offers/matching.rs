@@ -106,9 +106,10 @@ fn faults(options: &OfferOptions, requirements: &Requirements, shape: &NodeShape
 
 /// Whether the GPUs of a slice have the required type. All GPUs of a host are alike, so the first one is checked.
 fn is_of_type(options: &OfferOptions, wanted: &GpuRequirements, shape: &NodeShape, slice: &Slice) -> bool {
-    let Some(gpu) = shape.gpus.first().filter(|_| slice.gpus > 0) else {
-        return wanted.names.is_empty() && wanted.vendor.is_none() && wanted.compute_capability.is_none();
-    };
+    if wanted.names.is_empty() && wanted.vendor.is_none() && wanted.compute_capability.is_none() {
+        return true;
+    }
+    let Some(gpu) = shape.gpus.first().filter(|_| slice.gpus > 0) else { return false };
     let known = catalog::dstack_gpu(&gpu.model);
     let named = |name: &std::sync::Arc<str>| {
         name.eq_ignore_ascii_case(&gpu.model) || known.is_some_and(|known| name.eq_ignore_ascii_case(known.name))

@@ -7,7 +7,7 @@ use super::reservations::{Planned, Reservation, most_taken};
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use dryrack_fleet::{Fleet, NodeClaim, Placement};
-use dryrack_scheduler::{Candidate, Decision, QueueKey, decide_for};
+use dryrack_scheduler::{Candidate, QueueKey, candidate_for};
 use dryrack_units::SimTime;
 
 /// The reservations of all waiting replicas, in the order of the queue.
@@ -124,8 +124,5 @@ pub(in crate::queue) fn judge_on(core: &Core, index: ReplicaIndex, fleet: &Fleet
     let replica = &core.store[index];
     let demand = core.store.demand(replica.demand);
     let context = core.context(replica.attempt_id());
-    match decide_for(&core.profile.scheduler, demand, context, fleet, core.deciding.grouping, 1) {
-        Decision::Place(mut candidates) => Some(candidates.swap_remove(0)),
-        Decision::Refuse { .. } => None,
-    }
+    candidate_for(&core.profile.scheduler, demand, context, fleet, core.deciding.grouping)
 }
