@@ -1,6 +1,7 @@
 //! Liveness: from some time on, everything is healthy and nothing more is asked. Then each job must end, unless it does
 //! not fit the empty fleet or a rule holds it back. A job that still waits must say what really holds it back.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use dryrack_fleet::{Foreign, GpuState, NodeState};
 use dryrack_ids::{GpuId, JobId, NodeId};
 use dryrack_units::{Permille, SimDuration, SimTime};
 use dryrack_workload::{Arrival, JobBehavior, JobSpec, Restart};
+use serde_json::Value;
 
 /// The number of events that may follow for each replica and node once all is well. A replica makes at most seven
 /// attempts, with at most ten events each.
@@ -36,6 +38,9 @@ pub fn judge(case: &Case<'_>) -> CheckResult {
     let waiting = waiting_at_end(&log);
     for ((job, replica), reasons) in &waiting {
         let is_alone_placed = || fits_alone(&well, *job, last_admission(&log, *job));
+        if reasons.contains(Reason::PendingEvaluation) && is_behind_in_kueue(&well, *job, &waiting) {
+            continue;
+        }
         judge_waiting((*job, *replica), reasons, &waiting, is_alone_placed).map_err(|why| {
             let name = &world.arrivals[job.index()].spec.name;
             format!("all is well from {from} on, and `{name}[{replica}]` does not end ({reasons}): {why}")
@@ -133,6 +138,32 @@ fn judge_waiting(
         return Err("alone it is placed".to_string());
     }
     Ok(())
+}
+
+/// Whether the job waits in a StrictFIFO queue of Kueue behind a workload that was tried. Such a queue tries only its
+/// head.
+fn is_behind_in_kueue(world: &Rehearsal, job: JobId, waiting: &BTreeMap<(JobId, u32), Histogram>) -> bool {
+    let place = |job: JobId| {
+        let arrival = &world.arrivals[job.index()];
+        let workload = &arrival.spec.queued.as_ref()?.workload;
+        Some((Arc::clone(&workload.queue), Reverse(workload.priority), arrival.at))
+    };
+    let Some((queue, rank, at)) = place(job) else { return false };
+    let is_ahead = |(other, reasons): (&(JobId, u32), &Histogram)| {
+        let is_before = place(other.0).is_some_and(|(of, its, came)| of == queue && (its, came) < (rank, at));
+        is_before && !reasons.is_empty() && !reasons.contains(Reason::PendingEvaluation)
+    };
+    is_strict(world, &queue) && waiting.iter().any(is_ahead)
+}
+
+/// Whether the queue of this name is StrictFIFO after the last change. In these worlds, a LocalQueue has the name of its
+/// ClusterQueue.
+fn is_strict(world: &Rehearsal, queue: &str) -> bool {
+    let lists =
+        world.kueue.iter().map(|(_, text)| serde_json::from_str::<Vec<Value>>(text).expect("a list of objects"));
+    let is_it = |object: &Value| object["kind"] == "ClusterQueue" && object["metadata"]["name"] == queue;
+    let last = lists.flatten().rfind(is_it);
+    last.is_some_and(|object| object["spec"]["queueingStrategy"] == "StrictFIFO")
 }
 
 /// When Kueue admitted the job's workload, and the flavors of each pod set. `None` if it is not admitted in the end.
