@@ -20,7 +20,7 @@ use dryrack_plan::{
     BREAK_SEEDS, Break, BreakResult, InputHash, Lasting, LastingUntil, PlanHeader, PlanRun, Row, breaks, first_month,
     kinds, of_month, run_changed,
 };
-use dryrack_scenario::{Horizon, Options, PlanFile, load_plan};
+use dryrack_scenario::{Horizon, Options, PlanFile, TraceUse, load_plan};
 use dryrack_units::counted;
 use dryrack_yaml::Diagnostics;
 
@@ -54,6 +54,7 @@ impl Planning {
                 hash.rehearsal(&loaded.rehearsal);
                 seed.get_or_insert(loaded.rehearsal.seed);
                 assumed.extend(loaded.assumed.iter().cloned());
+                assumed.extend(loaded.trace.as_ref().and_then(TraceUse::dates_line));
                 read.fetch_add(1, Ordering::Relaxed);
             })
         });

@@ -335,6 +335,7 @@ impl Shown<'_> {
             verdicts: &self.rehearsed.verdicts,
             trace: &self.trace.map_or(Vec::new(), TraceUse::lines),
             assumed: self.assumed,
+            starts_at: self.trace.and_then(TraceUse::starts_at),
             digest: &self.rehearsed.digest.to_string(),
             // The report must not depend on the folder that the user chose, so the command contains DIR.
             command: &format!("{command} --report DIR"),

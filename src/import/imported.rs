@@ -175,7 +175,7 @@ impl NameBook {
 pub(super) fn millis_of_date(typed: &str) -> Option<i64> {
     let plain = typed.trim_end_matches('Z').trim_end_matches("+00:00");
     let (whole, part) = plain.split_once('.').unwrap_or((plain, "0"));
-    let at = dryrack_trace::parse_date(whole)?;
+    let at = dryrack_units::date::parse(whole)?;
     if part.is_empty() || !part.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }

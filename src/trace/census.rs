@@ -9,7 +9,6 @@ use serde::Serialize;
 
 use dryrack_units::{GpuShare, SimDuration, SimTime};
 
-use super::date;
 use super::row::{RunBasis, TraceTask};
 use super::tally::Tally;
 
@@ -216,7 +215,7 @@ impl Facts {
         lines.extend(self.tally.lines());
         if let (Some(first), Some(last)) = (self.first_submit, self.last_submit) {
             let (from, to) = match first >= SINCE_1970 {
-                true => (date::text(first), date::text(last)),
+                true => (dryrack_units::date::text(first), dryrack_units::date::text(last)),
                 false => (first.to_string(), last.to_string()),
             };
             lines.push(format!(
@@ -246,7 +245,7 @@ impl Facts {
             }
         }
         if let Some(at) = self.most_in_use_at {
-            let at = if at >= SINCE_1970 { date::text(at) } else { at.to_string() };
+            let at = if at >= SINCE_1970 { dryrack_units::date::text(at) } else { at.to_string() };
             let gpus = self.most_gpu_milli_in_use as f64 / 1000.0;
             lines.push(format!("in use      at most {gpus} GPUs at once, first at {at}"));
         }

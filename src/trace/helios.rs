@@ -14,7 +14,6 @@ use std::path::Path;
 use dryrack_planted::planted;
 use dryrack_units::{Bytes, MilliCpu, SimDuration};
 
-use super::date;
 use super::decimal::NotDecimal;
 use super::error::TraceError;
 use super::row::{NodeTrace, Outcome, TaskTrace, TraceNode, TraceTask};
@@ -118,7 +117,7 @@ fn philly_row<R: BufRead>(lines: &Lines<R>, fields: &[Span; 5]) -> Result<RowRes
 
 fn task<R: BufRead>(lines: &Lines<R>, [submit, run, gpus, vc]: [&Span; 4]) -> Result<TraceTask, TraceError> {
     let expected = "a date such as 2017-10-09 07:01:55";
-    let at = date::parse(lines.text(submit, expected)?);
+    let at = dryrack_units::date::parse(lines.text(submit, expected)?);
     let at = at.ok_or_else(|| lines.wrong(submit, expected, NotDecimal::Malformed))?;
     let expected = "a duration in seconds";
     let length = lines.decimal(run, expected)?.as_billionths();

@@ -15,7 +15,6 @@ use std::path::Path;
 
 use dryrack_units::SimDuration;
 
-use super::date;
 use super::error::TraceError;
 use super::text;
 
@@ -129,7 +128,7 @@ impl Row<'_> {
         }
         let plain = text.strip_suffix("+00:00").unwrap_or(text);
         let (whole, part) = plain.split_once('.').unwrap_or((plain, "0"));
-        let date = date::parse(whole).zip(decimal_nanos(&format!("0.{part}")));
+        let date = dryrack_units::date::parse(whole).zip(decimal_nanos(&format!("0.{part}")));
         let nanos = date.and_then(|(at, part)| at.as_nanos().checked_add(part));
         nanos.ok_or_else(|| self.wrong(place, "a date such as 2023-11-16 18:15:46.68"))
     }

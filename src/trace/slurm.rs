@@ -14,7 +14,6 @@ use std::path::Path;
 use dryrack_planted::planted;
 use dryrack_units::{Bytes, GpuShare, MilliCpu, SimDuration};
 
-use super::date;
 use super::error::TraceError;
 use super::row::{Outcome, TraceTask};
 use super::rows::{RowResult, Rows, Seen};
@@ -61,7 +60,9 @@ impl Job<'_> {
         let wrong = |expected: &'static str, text: &str| BadJob(expected, quoted(text.as_bytes()));
         let time = |text: &str| match known(text) {
             None => Ok(None),
-            Some(text) => date::parse(text).map(Some).ok_or_else(|| wrong("a date such as 2026-11-21T17:10:25", text)),
+            Some(text) => dryrack_units::date::parse(text)
+                .map(Some)
+                .ok_or_else(|| wrong("a date such as 2026-11-21T17:10:25", text)),
         };
         if self.id.is_empty() {
             return Err(wrong("the number of a job", self.id));

@@ -7,6 +7,7 @@
 #![warn(clippy::unwrap_used)]
 
 mod amount;
+pub mod date;
 mod score;
 mod text;
 mod time;

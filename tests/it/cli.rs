@@ -730,7 +730,8 @@ fn a_trace_that_should_be_here_and_is_not_is_a_failure() {
 }
 
 /// The counts are those of the trace's own notice: 51,987 rows, of which 28 have a negative run time and 100 a run time
-/// of zero; 1,500 ran longer than they asked for.
+/// of zero; 1,500 ran longer than they asked for. The dates are those of `UnixStartTime` and of the submissions of the
+/// first and the twentieth row that is not left out, by `date -u -d @SECONDS`.
 fn what_was_odd_in_a_trace_is_said() {
     let dir = empty();
     let text = "scenario: A day of Gaia\nnodes: [{name: wide, cpus: 4000}]\ntrace: {name: gaia, limit: 20}\n";
@@ -739,6 +740,7 @@ fn what_was_odd_in_a_trace_is_said() {
     let file = dir.path().join("gaia.yaml").display().to_string();
     let said = stdout(root, &["run", &file], 0);
     let wanted = "trace      gaia: 20 jobs of it are in this run; 51987 rows
+           submitted from 2014-05-22 08:57:59 to 2014-05-26 16:18:51
            left out: 28 run time negative
            kept, but odd: 100 run for no time, 1500 ran longer than requested
 ";
@@ -747,6 +749,7 @@ fn what_was_odd_in_a_trace_is_said() {
     let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
     let wanted = serde_json::json!({
         "name": "gaia", "tasks": 20, "nodes": 0, "rows": 51_987, "kept": 51_959,
+        "dates": {"first": "2014-05-22 08:57:59", "last": "2014-05-26 16:18:51"},
         "left_out": {"negative_run": 28}, "odd": {"zero_run": 100, "longer_than_requested": 1_500},
     });
     assert_eq!(said["trace"], wanted);

@@ -309,6 +309,7 @@ fn the_files_of_a_report_are_what_arithmetic_on_paper_gives_and_the_same_twice()
     let trace = Vec::new();
     let report = RunReport {
         assumed: &[],
+        starts_at: None,
         rehearsal: &rehearsal,
         accounts: &accounts,
         metrics: &metrics,

@@ -1,8 +1,9 @@
 //! Ticks of axes: their positions and labels.
 
+use super::super::timeline::about;
 use super::chart::Axis;
 use crate::plot::wait_place;
-use dryrack_units::SimDuration;
+use dryrack_units::{SimDuration, SimTime, date};
 
 /// Steps between ticks of a time axis, in seconds. Each has the length of the unit for its labels, and the unit's
 /// letter.
@@ -49,6 +50,43 @@ pub fn of_time(label: &str, end: SimDuration) -> Axis {
         label: label.to_string(),
         ticks: ticks.map(|(place, text)| (place, if text.starts_with('0') { "0".into() } else { text })).collect(),
     }
+}
+
+/// An axis of the time of a run: of dates if the run starts at a date, otherwise from zero.
+pub fn of_run(end: SimDuration, starts_at: Option<SimTime>) -> Axis {
+    match starts_at {
+        Some(start) => of_dates(start, end),
+        None => of_time("time", end),
+    }
+}
+
+/// An axis of dates. Its ticks are at whole hours or days.
+fn of_dates(start: SimTime, end: SimDuration) -> Axis {
+    let nanos = end.as_nanos().max(1);
+    let seconds = nanos.div_ceil(1_000_000_000);
+    let long = seconds.div_ceil(TICKS * 86_400) * 86_400;
+    let step = STEPS.into_iter().map(|(step, ..)| step).find(|step| seconds / step <= TICKS).unwrap_or(long);
+    let start_seconds = start.as_nanos() / 1_000_000_000;
+    let first = start_seconds.div_ceil(step) * step;
+    let tick = |at: u64| {
+        let place = (at * 1_000_000_000).saturating_sub(start.as_nanos()) as f64 / nanos as f64;
+        let text = date::text(SimTime::from_secs(at));
+        let (day, time) = text.split_once(' ').unwrap_or((&text, ""));
+        let text = match (at.is_multiple_of(86_400), step < 60) {
+            (true, _) => day[5..].to_string(),
+            (false, true) => time.to_string(),
+            (false, false) => time[..5].to_string(),
+        };
+        (place, text)
+    };
+    let ticks = (first..=start_seconds + seconds).step_by(step as usize).map(tick);
+    let ticks = ticks.filter(|(place, _)| *place <= 1.0).collect();
+    Axis { label: format!("time, from {}", &date::text(start)[..16]), ticks }
+}
+
+/// The label of a time of a run below a strip: a date such as `11-03 14:05` if the run starts at a date.
+pub fn tick_text(at: SimDuration, starts_at: Option<SimTime>) -> String {
+    starts_at.map_or_else(|| about(at), |start| date::text(start.saturating_add(at))[5..16].to_string())
 }
 
 /// An axis from zero to a round number of at least `most`. Also returns that number.
@@ -136,6 +174,19 @@ pub fn of_waits(label: &str, longest: f64) -> (Axis, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ticks_of_dates_are_at_midnight_or_whole_hours() {
+        let texts = |axis: &Axis| axis.ticks.iter().map(|(_, text)| text.clone()).collect::<Vec<_>>().join(" ");
+        let start = date::parse("2026-11-03 22:30:00").expect("a date");
+        let of = |hours: u64| of_run(SimDuration::from_secs(hours * 3600), Some(start));
+        assert_eq!(texts(&of(6)), "23:00 11-04 01:00 02:00 03:00 04:00");
+        assert_eq!(texts(&of(24 * 12)), "11-04 11-06 11-08 11-10 11-12 11-14");
+        assert_eq!(of(6).label, "time, from 2026-11-03 22:30");
+        // The first tick is half an hour after the start, of six.
+        assert!((of(6).ticks[0].0 - 0.5 / 6.0).abs() < 1e-9);
+        assert_eq!(texts(&of_run(SimDuration::from_secs(3600), None)), "0 10m 20m 30m 40m 50m 60m");
+    }
 
     #[test]
     fn ticks_are_round_and_few() {

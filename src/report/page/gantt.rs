@@ -4,7 +4,7 @@
 //! text beside and over the bars, in the page's font size.
 
 use super::super::spans::{Lane, Spans, attempt_name};
-use super::super::timeline::about;
+use super::axes::tick_text;
 use super::html::escape;
 use dryrack_event::Outcome;
 use dryrack_ids::GpuId;
@@ -27,7 +27,7 @@ const TICKS: u64 = 4;
 
 /// The figures; empty for a run of zero length. The first group of lanes is shown. The others are folded, each under the
 /// names of its first and last lane, so that every node can be reached.
-pub fn gantt(accounts: &RunAccount, spans: &Spans) -> String {
+pub fn gantt(accounts: &RunAccount, spans: &Spans, starts_at: Option<SimTime>) -> String {
     let all = spans.lanes(accounts.now);
     if accounts.now == SimTime::ZERO || spans.spans.is_empty() {
         return String::new();
@@ -35,7 +35,7 @@ pub fn gantt(accounts: &RunAccount, spans: &Spans) -> String {
     let groups = groups(&all);
     let note = hidden_note(&all, &groups, accounts);
     let fold = |(number, lanes): (usize, &&[Lane])| {
-        let figure = figure(lanes, (accounts, spans), &note);
+        let figure = figure(lanes, (accounts, spans), (&note, starts_at));
         let (Some(first), Some(last)) = (lanes.first(), lanes.last()) else { return String::new() };
         match number {
             0 => figure,
@@ -50,7 +50,11 @@ pub fn gantt(accounts: &RunAccount, spans: &Spans) -> String {
 }
 
 /// The timeline of some lanes.
-fn figure(lanes: &[Lane], (accounts, spans): (&RunAccount, &Spans), note: &str) -> String {
+fn figure(
+    lanes: &[Lane],
+    (accounts, spans): (&RunAccount, &Spans),
+    (note, starts_at): (&str, Option<SimTime>),
+) -> String {
     let end = accounts.now;
     let height = lanes.len() * PITCH;
     let (mut bars, mut labels, mut names) = (String::new(), String::new(), String::new());
@@ -99,12 +103,14 @@ fn figure(lanes: &[Lane], (accounts, spans): (&RunAccount, &Spans), note: &str) 
         .map(|tick| {
             let at =
                 SimDuration::from_nanos((u128::from(end.as_nanos()) * u128::from(tick) / u128::from(TICKS)) as u64);
-            format!("<span style=\"left:{}%\">{}</span>", tick * 100 / TICKS, about(at))
+            let text = tick_text(at, starts_at);
+            format!("<span style=\"left:{}%\">{text}</span>", tick * 100 / TICKS)
         })
         .collect();
     let seconds = end.since(SimTime::ZERO).as_secs_f64();
+    let start = starts_at.map_or(String::new(), |at| format!(" data-start=\"{}\"", at.as_secs_f64()));
     format!(
-        "<figure class=\"broad timeline\" data-seconds=\"{seconds}\">\n<figcaption>Jobs over time</figcaption>\n<div \
+        "<figure class=\"broad timeline\" data-seconds=\"{seconds}\"{start}>\n<figcaption>Jobs over time</figcaption>\n<div \
          class=\"controls\" hidden><button type=\"button\" data-act=\"in\" aria-label=\"Zoom in\">+</button><button \
          type=\"button\" data-act=\"out\" aria-label=\"Zoom out\">−</button><button type=\"button\" \
          data-act=\"left\" aria-label=\"Earlier\">◀</button><button type=\"button\" data-act=\"right\" \

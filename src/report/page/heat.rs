@@ -2,7 +2,7 @@
 
 use super::super::bins::heat;
 use super::super::spans::Spans;
-use super::super::timeline::about;
+use super::axes::tick_text;
 use super::html::escape;
 use dryrack_metrics::RunAccount;
 use dryrack_units::{SimDuration, SimTime};
@@ -45,7 +45,7 @@ impl HeatMap {
         }
     }
 
-    pub fn figure(&self) -> String {
+    pub fn figure(&self, starts_at: Option<SimTime>) -> String {
         if self.rows.is_empty() {
             return String::new();
         }
@@ -69,7 +69,8 @@ impl HeatMap {
         let ticks: String = (0..=4u64)
             .map(|tick| {
                 let nanos = u128::from(self.end.as_nanos()) * u128::from(tick) / 4;
-                format!("<span style=\"left:{}%\">{}</span>", tick * 25, about(SimDuration::from_nanos(nanos as u64)))
+                let text = tick_text(SimDuration::from_nanos(nanos as u64), starts_at);
+                format!("<span style=\"left:{}%\">{text}</span>", tick * 25)
             })
             .collect();
         let what = if self.has_gpus { "GPUs (cores for a node without GPUs)" } else { "cores" };

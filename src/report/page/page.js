@@ -7,6 +7,8 @@ for (const timeline of document.querySelectorAll('.timeline')) {
   const story = timeline.querySelector('.story');
   const strip = timeline.querySelector('.strip');
   const end = Number(timeline.dataset.seconds);
+  // The date at which the run starts, in seconds since 1970; NaN if it has none.
+  const start = Number(timeline.dataset.start);
   const height = bars.viewBox.baseVal.height;
   const whole = 1e6;
   // The strip on the narrowest paper, in its own pixels: names that have no room there are not printed.
@@ -18,6 +20,10 @@ for (const timeline of document.querySelectorAll('.timeline')) {
   const timeOf = (part) => {
     const seconds = part * end;
     const span = (to - from) * end;
+    if (start > 0) {
+      const date = new Date((start + seconds) * 1000).toISOString();
+      return date.slice(5, 10) + ' ' + date.slice(11, span < 600 ? 19 : 16);
+    }
     if (span < 10) return seconds.toFixed(2) + 's';
     if (end < 3600) return Math.floor(seconds / 60) + 'm' + two(seconds % 60) + 's';
     const hours = Math.floor((seconds % 86400) / 3600) + 'h' + two((seconds % 3600) / 60);

@@ -9,8 +9,8 @@ use super::super::served;
 use super::super::spans::Spans;
 use super::super::summary::replica_name;
 use super::super::timeline::about;
-use super::axes::{of_counts, of_numbers, of_parts, of_time, of_waits};
-use super::chart::{Axis, Chart, Kind, Line};
+use super::axes::{of_counts, of_numbers, of_parts, of_run, of_waits};
+use super::chart::{Chart, Kind, Line};
 use super::gantt::gantt;
 use super::heat::HeatMap;
 use super::html::{facts, list, page, section, table};
@@ -32,6 +32,8 @@ pub struct RunReport<'a> {
     pub trace: &'a [String],
     /// What the run assumes because its file leaves it open.
     pub assumed: &'a [String],
+    /// The date at which the run starts, since the start of 1970, if its jobs are from a log with dates.
+    pub starts_at: Option<SimTime>,
     pub digest: &'a str,
     /// The command that reproduces the report.
     pub command: &'a str,
@@ -67,10 +69,10 @@ impl RunReport<'_> {
     }
 
     fn html(&self, bins: &Bins, heat: &HeatMap) -> String {
-        let plots = [self.waits_plot(), queue_plot(bins), self.allocation_plot(bins)];
-        let of_services = serving_plot::plots(self.accounts);
+        let plots = [self.waits_plot(), queue_plot(bins, self.starts_at), self.allocation_plot(bins)];
+        let of_services = serving_plot::plots(self.accounts, self.starts_at);
         let plots: String = of_services.iter().chain(plots.iter().flatten()).map(Chart::figure).collect();
-        let over_time = heat.figure() + &gantt(self.accounts, self.spans);
+        let over_time = heat.figure(self.starts_at) + &gantt(self.accounts, self.spans, self.starts_at);
         let body = [
             self.tiles(),
             section("Expectations", &self.expectations()),
@@ -279,7 +281,7 @@ impl RunReport<'_> {
             return Some(Chart {
                 title: "Allocated GPUs".into(),
                 description,
-                x: of_time("time", bins.end.since(SimTime::ZERO)),
+                x: of_run(bins.end.since(SimTime::ZERO), self.starts_at),
                 y,
                 lines,
             });
@@ -299,7 +301,7 @@ impl RunReport<'_> {
         Some(Chart {
             title: "Allocated cores".into(),
             description,
-            x: of_time("time", bins.end.since(SimTime::ZERO)),
+            x: of_run(bins.end.since(SimTime::ZERO), self.starts_at),
             y,
             lines: vec![all, line],
         })
@@ -500,7 +502,7 @@ fn cdf(waits: &[SimDuration], all: f64, end: f64) -> Vec<(f64, f64)> {
     points
 }
 
-fn queue_plot(bins: &Bins) -> Option<Chart> {
+fn queue_plot(bins: &Bins, starts_at: Option<SimTime>) -> Option<Chart> {
     let most = bins.waiting_max.iter().max().copied().unwrap_or(0);
     let (y, top) = of_counts("waiting", most);
     let line = |name: &str, values: &[u64], full: f64, look| Line {
@@ -513,7 +515,7 @@ fn queue_plot(bins: &Bins) -> Option<Chart> {
     Some(Chart {
         title: "Length of the queue".into(),
         description: "Replicas that waited to be placed: the maximum and the mean over each interval.".into(),
-        x: Axis { ..of_time("time", bins.end.since(SimTime::ZERO)) },
+        x: of_run(bins.end.since(SimTime::ZERO), starts_at),
         y,
         lines,
     })

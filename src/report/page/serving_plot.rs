@@ -2,8 +2,8 @@
 //! and the replicas.
 
 use super::super::served::shown;
-use super::axes::{of_counts, of_numbers, of_time};
-use super::chart::{Axis, Chart, Kind, Line};
+use super::axes::{of_counts, of_numbers, of_run};
+use super::chart::{Chart, Kind, Line};
 use dryrack_ids::JobId;
 use dryrack_metrics::{RunAccount, ServiceAccount, ServiceInterval};
 use dryrack_units::{SimDuration, SimTime};
@@ -12,7 +12,7 @@ use dryrack_units::{SimDuration, SimTime};
 const SERVICES: usize = 3;
 
 /// The plots. Empty if no service received requests.
-pub(super) fn plots(accounts: &RunAccount) -> Vec<Chart> {
+pub(super) fn plots(accounts: &RunAccount, starts_at: Option<SimTime>) -> Vec<Chart> {
     let services: Vec<(&JobId, &ServiceAccount)> =
         accounts.services.iter().filter(|(_, service)| service.total.arrived > 0).take(SERVICES).collect();
     if services.is_empty() {
@@ -38,7 +38,7 @@ pub(super) fn plots(accounts: &RunAccount) -> Vec<Chart> {
             lines.push(Line { name: name(job, what), points, kind: Kind::Line, look: 2 * index + part });
         }
     }
-    let x = || Axis { ..of_time("time", accounts.now.since(SimTime::ZERO)) };
+    let x = || of_run(accounts.now.since(SimTime::ZERO), starts_at);
     let ttft = Chart {
         title: "Time to first token".into(),
         description: format!(

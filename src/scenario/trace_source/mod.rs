@@ -51,6 +51,7 @@ mod streamed;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
+use serde::ser::SerializeMap;
 
 use super::job_template::Draft;
 use super::world::World;
@@ -59,7 +60,7 @@ use dryrack_scheduler::Target;
 use dryrack_trace::{
     self as trace, Format, Index, NodeTrace, RunBasis, Tally, TaskTrace, TraceContent, TraceEntry, TraceTask,
 };
-use dryrack_units::{SimDuration, SimTime, counted};
+use dryrack_units::{SimDuration, SimTime, counted, date};
 use dryrack_yaml::{Entry, Fields, Node, Report, Span, Tree, text, value};
 use gpu_names::{GpuNames, NameCounts};
 use jobs::Selected;
@@ -80,12 +81,64 @@ pub struct TraceUse {
     /// How the list was resampled, if it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resampled: Option<Resampled>,
+    /// When the chosen tasks were submitted, if the trace has dates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dates: Option<TraceDates>,
     /// Counts over the whole list of tasks, including tasks that were not chosen.
     #[serde(flatten)]
     pub tally: Tally,
 }
 
+/// The dates of the tasks that a run takes from a trace, in the time zone of the trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceDates {
+    /// The date at which the run starts, since the start of 1970.
+    pub start: SimTime,
+    /// The dates of the first and the last submission.
+    pub first: SimTime,
+    pub last: SimTime,
+}
+
+impl TraceDates {
+    /// The dates of tasks that were submitted at these times. A log in the Standard Workload Format states its own start.
+    fn of(tasks: &TaskTrace, rows: impl Iterator<Item = usize>, asked: &TraceSettings<'_>) -> Option<TraceDates> {
+        let zero = tasks.header.as_ref().and_then(|header| header.unix_start_time).unwrap_or(0);
+        let submits = rows.map(|row| tasks.tasks[row].submit);
+        let (first, last) = submits.fold(None, |found: Option<(SimTime, SimTime)>, at| {
+            Some(found.map_or((at, at), |(first, last)| (first.min(at), last.max(at))))
+        })?;
+        let date = |at: SimTime| at.saturating_add(SimDuration::from_secs(zero));
+        let start = date(asked.start(first));
+        (date(first) >= trace::SINCE_1970).then(|| TraceDates { start, first: date(first), last: date(last) })
+    }
+}
+
+impl std::fmt::Display for TraceDates {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "from {} to {}", date::text(self.first), date::text(self.last))
+    }
+}
+
+impl Serialize for TraceDates {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(2))?;
+        map.serialize_entry("first", &date::text(self.first))?;
+        map.serialize_entry("last", &date::text(self.last))?;
+        map.end()
+    }
+}
+
 impl TraceUse {
+    /// The date at which the run starts, if its jobs are submitted when they were recorded.
+    pub fn starts_at(&self) -> Option<SimTime> {
+        self.dates.filter(|_| self.resampled.is_none()).map(|dates| dates.start)
+    }
+
+    /// A sentence such as `the jobs of week.csv were submitted from 2026-11-01 00:00:12 to 2026-11-14 23:58:01`.
+    pub fn dates_line(&self) -> Option<String> {
+        self.dates.map(|dates| format!("The jobs of {} were submitted {dates}", self.name))
+    }
+
     /// How the list was resampled from one log, if it was.
     pub fn resampled_from(&self) -> Option<ResampledFrom> {
         let list = self.resampled.as_ref()?;
@@ -98,6 +151,7 @@ impl TraceUse {
         let (jobs, rows) = (counted(self.tasks, "job"), self.tally.rows());
         let are = if self.tasks + self.nodes == 1 { "is" } else { "are" };
         let mut lines = vec![format!("{}: {jobs}{nodes} of it {are} in this run; {rows} rows", self.name)];
+        lines.extend(self.dates.map(|dates| format!("submitted {dates}")));
         lines.extend(self.resampled.as_ref().map(|resampled| resampled.line.clone()));
         lines.extend(self.tally.lines());
         lines
@@ -188,6 +242,7 @@ pub(super) fn read(
             tasks: list.tasks,
             nodes: ranked.len(),
             resampled: None,
+            dates: None,
             tally,
         };
         return Some(Traced { used, drafts: Vec::new(), target: None, list: Some(list) });
@@ -223,6 +278,7 @@ pub(super) fn read(
     let names = GpuNames::resolve(&counts, &asked, world, report);
     let target = setting.needs_target.then(|| jobs::target(&tasks, format, &names));
     let speeds = TraceSpeeds::read(&asked, (&counts, &names), world, report);
+    let dates = if asked.order.is_some() { None } else { TraceDates::of(&tasks, selected.rows(), &asked) };
     let (drafts, resampled) =
         jobs::drafts(&tasks, (format, names, speeds), (selected, usage), (&asked, setting), report);
     if drafts.is_empty() && !report.has_errors() {
@@ -230,7 +286,7 @@ pub(super) fn read(
         report.error_with_help(asked.span, "no task of this trace is selected", help);
     }
     let name = asked.called().to_string();
-    let used = TraceUse { name, tasks: drafts.len(), nodes: ranked.len(), resampled, tally: tasks.tally };
+    let used = TraceUse { name, tasks: drafts.len(), nodes: ranked.len(), resampled, dates, tally: tasks.tally };
     Some(Traced { used, drafts, target, list: None })
 }
 
@@ -422,7 +478,7 @@ fn date(fields: &Fields<'_>, key: &str, report: &mut Report) -> Option<SimTime> 
     let tree = fields.get(key)?;
     let expected = "a date such as 2017-10-09 07:01:55";
     let typed = text(tree, expected, report)?;
-    let date = trace::parse_date(typed);
+    let date = date::parse(typed);
     if date.is_none() {
         let message = format!("`{typed}` is not a date");
         report.error_with_help(tree.span, message, format!("write {expected}"));

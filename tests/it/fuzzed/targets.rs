@@ -19,7 +19,7 @@ use dryrack_profile::{check_profile, load_profile};
 use dryrack_report::{LogReader, read_log};
 use dryrack_scenario::{Options, load_plan, load_text};
 use dryrack_scheduler::{order_variables, placement_variables};
-use dryrack_trace::{Format, parse_date, read_nodes, read_requests, read_tasks, read_usage_csv};
+use dryrack_trace::{Format, read_nodes, read_requests, read_tasks, read_usage_csv};
 use dryrack_yaml::Diagnostics;
 use tempfile::TempDir;
 
@@ -169,7 +169,7 @@ fn trace(input: &[u8]) {
         }
         None if which == Format::ALL.len() => drop(read_usage_csv(&path)),
         None if which == Format::ALL.len() + 1 => drop(read_requests(&path)),
-        None => drop(text(rest).and_then(parse_date)),
+        None => drop(text(rest).and_then(dryrack_units::date::parse)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Dates in the form in which traces write them: `2017-10-09 07:01:55`.
 
-use dryrack_units::SimTime;
+use crate::SimTime;
 
 /// Parses a date as the time since the start of 1970 in UTC. `None` if the text is not a date from 1970 to 2500.
 pub fn parse(text: &str) -> Option<SimTime> {
