@@ -33,7 +33,7 @@ enum Standing {
 }
 
 /// Programs, the arguments that print their versions, and what they are for.
-const PROGRAMS: [(&str, &[&str], &str); 8] = [
+const PROGRAMS: [(&str, &[&str], &str); 9] = [
     ("curl", &["--version"], "`trace get`, and probes of GPUStack, dstack and metrics"),
     ("python3", &["--version"], "`outside install`: released schedulers"),
     ("nvidia-smi", &["--version"], "`probe`, `record` and `watch` of NVIDIA GPUs here"),
@@ -41,6 +41,7 @@ const PROGRAMS: [(&str, &[&str], &str); 8] = [
     ("sbatch", &["--version"], "`live --on slurm`, `plan submit --on slurm`"),
     ("kubectl", &["version", "--client"], "`probe --from kubernetes`, `plan submit --on kubernetes`"),
     ("git", &["--version"], "the action for changes on GitHub"),
+    ("chromium", &["--version"], "`--picture` of a report (so are Chrome, Edge and Brave)"),
     ("man", &["--version"], "the pages that `dryrack man` writes"),
 ];
 

@@ -42,6 +42,7 @@ mod minimize_seed;
 mod offers;
 mod output;
 mod outside;
+mod picture;
 mod plan;
 mod plan_pair;
 mod plan_submit;

@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::exit::{Exit, ExitResult, Failure};
 use super::output::{Format, WholeFile, print, print_json, warn};
+use super::picture::{Picture, PictureFile, picture_file};
 use super::plan_pair::{PairArgs, pair};
 use super::plan_submit::{SubmitArgs, submit};
 use super::planning::{Planning, of_sweep};
@@ -36,6 +37,9 @@ pub struct PlanArgs {
     /// Write report.html, plan.json, alternatives.csv and runs.jsonl to DIR; each run is saved as soon as it is done
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Draw the first page of the report, with an installed browser
+    #[arg(long, value_name = "FILE.png|.pdf", value_parser = picture_file, requires = "out", conflicts_with = "shard")]
+    picture: Option<PictureFile>,
     /// Earlier result, such as out/plan.json; exit with 1 and show both answers if the answer is another one now
     #[arg(long, value_name = "FILE", conflicts_with = "shard")]
     against: Option<PathBuf>,
@@ -104,6 +108,7 @@ pub fn plan(args: &PlanArgs, format: Format) -> ExitResult {
 
 fn planned(args: &PlanArgs, file: &Path, format: Format) -> ExitResult {
     let before = args.against.as_deref().map(answer_in).transpose()?;
+    let picture = Picture::of(args.picture.as_ref())?;
     let planning = Planning::read_with(file, &args.set, args.seeds.clone())?;
     if planning.plan.method == Method::Search && args.shard.is_some() {
         return Err(Failure::Input(
@@ -120,7 +125,11 @@ fn planned(args: &PlanArgs, file: &Path, format: Format) -> ExitResult {
     if let (Some(shard), Some(dir)) = (args.shard, &args.out) {
         return part_done(&planning, &runs, shard, dir, format);
     }
-    finish(&planning, &runs, found.as_ref(), (args.out.as_deref(), before), format)
+    let exit = finish(&planning, &runs, found.as_ref(), (args.out.as_deref(), before), format)?;
+    if let (Some(picture), Some(dir)) = (picture, &args.out) {
+        picture.draw(&dir.join("report.html"))?;
+    }
+    Ok(exit)
 }
 
 /// The finished runs, in memory and, with `--out`, in a file.

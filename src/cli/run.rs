@@ -10,6 +10,7 @@ use super::exit::{Exit, ExitResult, Failure};
 use super::fault::fault_text;
 use super::guard::guarded;
 use super::output::{Format, WholeFile, print, print_json, warn};
+use super::picture::{Picture, PictureFile, picture_file};
 use super::progress::with_line;
 use super::roots::options;
 use super::shell::quoted;
@@ -40,6 +41,9 @@ pub struct RunArgs {
     /// Write report.html to DIR, and all the data in it as CSV and JSON
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
+    /// Draw the first page of the report, with an installed browser
+    #[arg(long, value_name = "FILE.png|.pdf", value_parser = picture_file, requires = "report")]
+    picture: Option<PictureFile>,
     /// Write a trace for ui.perfetto.dev, with placements, the queue and allocated resources
     #[arg(long, value_name = "FILE.json")]
     timeline: Option<PathBuf>,
@@ -189,6 +193,7 @@ impl Overrides {
 }
 
 pub fn run(args: &RunArgs, format: Format) -> ExitResult {
+    let picture = Picture::of(args.picture.as_ref())?;
     let choice = OutsideChoice::of(args.outside.outside.as_deref())?;
     let overrides = args.overrides.clone().and_outside(choice);
     let options = Options { streamed: args.stream, ..overrides.lower(&args.file) };
@@ -254,7 +259,7 @@ pub fn run(args: &RunArgs, format: Format) -> ExitResult {
         who: who.as_ref(),
     };
     if let Some(dir) = &args.report {
-        guarded(|| shown.write_report(dir, &spans, &command)).map_err(fault)??;
+        guarded(|| shown.write_report(dir, (&spans, &command), picture.as_ref())).map_err(fault)??;
     }
     if let Some(file) = &args.timeline {
         let mut out = WholeFile::create(file)?;
@@ -324,8 +329,13 @@ struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    /// Writes all files of the report, and puts them in place together.
-    fn write_report(&self, dir: &Path, spans: &Spans, command: &str) -> Result<(), Failure> {
+    /// Writes all files of the report, and puts them in place together. Then draws its picture.
+    fn write_report(
+        &self,
+        dir: &Path,
+        (spans, command): (&Spans, &str),
+        picture: Option<&Picture<'_>>,
+    ) -> Result<(), Failure> {
         std::fs::create_dir_all(dir).map_err(|error| Failure::uncreated(dir, &error))?;
         let report = RunReport {
             rehearsal: self.rehearsal,
@@ -340,7 +350,8 @@ impl Shown<'_> {
             // The report must not depend on the folder that the user chose, so the command contains DIR.
             command: &format!("{command} --report DIR"),
         };
-        write_all(dir, report.files())
+        write_all(dir, report.files())?;
+        picture.map_or(Ok(()), |picture| picture.draw(&dir.join("report.html")))
     }
 }
 

@@ -18,6 +18,8 @@ trials! {
     Chromium: [
         a_report_of_a_run_is_whole_and_its_timeline_zooms,
         a_report_of_a_plan_is_whole,
+        the_alternatives_fold_by_a_factor,
+        a_picture_has_the_first_page,
         a_report_without_its_script_stands_there_whole,
     ]
 }
@@ -366,6 +368,54 @@ fn a_report_of_a_plan_is_whole() {
     sound(&mut browser, &page, "plan");
     let plots = browser.eval("document.querySelectorAll('svg.plot:not(.mark)').length");
     assert_eq!(plots, json!(2), "the frontier and the waits");
+}
+
+/// The plan has the factors `workers` and `profile`.
+fn the_alternatives_fold_by_a_factor() {
+    let dir = empty();
+    for (name, text) in [("lab.yaml", LAB), ("plan.yaml", PLAN)] {
+        std::fs::write(dir.path().join(name), text).expect("a folder of our own");
+    }
+    stdout(dir.path(), &["plan", "plan.yaml", "--out", "found"], 0);
+    let mut browser = Browser::start();
+    browser.open(&dir.path().join("found/report.html"), 1280, "light");
+    const ROWS: &str = "document.querySelectorAll('.foldable tbody tr:not(.fold)').length";
+    const SHOWN: &str = "document.querySelectorAll('.foldable tbody tr:not(.fold):not([hidden])').length";
+    let all = browser.eval(ROWS);
+    let fold = |factor: usize| {
+        format!(
+            "(() => {{ const select = document.querySelector('.foldable select'); select.selectedIndex = {factor}; \
+             select.dispatchEvent(new Event('change')); return document.querySelectorAll('.foldable .fold').length; }})()"
+        )
+    };
+    // `nothing`, `workers`, `profile`.
+    assert_eq!(browser.eval(&fold(2)), json!(2), "a header for each profile");
+    assert_eq!(browser.eval(ROWS), all, "no row is lost");
+    let shown = browser.eval(SHOWN).as_u64().expect("a number");
+    assert!(shown > 0 && Some(shown) < all.as_u64(), "only the group of the answer is open: {shown} of {all}");
+    assert_eq!(browser.eval("document.querySelector('.foldable .best').hidden"), json!(false));
+    browser
+        .eval("document.querySelectorAll('.foldable .fold button[aria-expanded=false]').forEach((one) => one.click())");
+    assert_eq!(browser.eval(SHOWN), all);
+    assert_eq!(browser.eval(&fold(0)), json!(0), "unfolded");
+    assert_eq!(browser.eval(SHOWN), all);
+}
+
+fn a_picture_has_the_first_page() {
+    let dir = empty();
+    for (name, text) in [("lab.yaml", LAB), ("plan.yaml", PLAN)] {
+        std::fs::write(dir.path().join(name), text).expect("a folder of our own");
+    }
+    stdout(dir.path(), &["plan", "plan.yaml", "--out", "found", "--picture", "page.pdf"], 0);
+    let pdf = std::fs::read(dir.path().join("page.pdf")).expect("a picture");
+    let text = String::from_utf8_lossy(&pdf);
+    assert!(text.starts_with("%PDF-"));
+    assert_eq!(text.matches("/Type /Page\n").count(), 1, "one page");
+    stdout(dir.path(), &["run", "lab.yaml", "--report", "run", "--picture", "page.png"], 0);
+    let png = std::fs::read(dir.path().join("page.png")).expect("a picture");
+    // The width and the height in the header of a PNG file.
+    let size = |at: usize| u32::from_be_bytes(png[at..at + 4].try_into().expect("four bytes"));
+    assert_eq!((size(16), size(20)), (1280, 1810));
 }
 
 fn a_report_without_its_script_stands_there_whole() {
