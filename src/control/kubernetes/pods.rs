@@ -90,6 +90,9 @@ pub fn pod_of_attempt(
     if attempt.number > 1 {
         pod.spec.node_name = None;
         pod.status.start_time = None;
+    }
+    // The stated claims that are made from templates belong to the first pod of the job alone.
+    if (attempt.replica, attempt.number) != (0, 1) {
         let name = Arc::clone(&pod.metadata.name);
         for claim in pod.spec.resource_claims.iter_mut().filter(|claim| claim.resource_claim_template_name.is_some()) {
             claim.resource_claim_name = Some(Arc::from(format!("{name}-{}", claim.name)));
