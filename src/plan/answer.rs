@@ -91,7 +91,7 @@ pub fn figures(plan: &PlanFile, row: &Row) -> Vec<(String, String)> {
 }
 
 /// Whether `more` differs from `less` only in having more of factors whose values are ascending numbers.
-fn has_more(plan: &PlanFile, more: &Row, less: &Row) -> bool {
+pub(super) fn has_more(plan: &PlanFile, more: &Row, less: &Row) -> bool {
     let ascends = |values: &[std::sync::Arc<str>]| {
         let numbers: Vec<Option<f64>> = values.iter().map(|value| value.parse().ok()).collect();
         numbers.windows(2).all(|pair| matches!(pair, [Some(one), Some(other)] if one < other))
@@ -104,7 +104,7 @@ fn has_more(plan: &PlanFile, more: &Row, less: &Row) -> bool {
 
 /// Whether a constraint bounds a time or a slowdown from above, which more machines should shorten. A budget, or a share of
 /// GPUs in use, is another matter.
-fn limits_a_wait(constraint: &str) -> bool {
+pub(super) fn limits_a_wait(constraint: &str) -> bool {
     let shortened = ["wait", "slowdown", "turnaround", "makespan", "ttft", "tpot"];
     constraint.contains('<') && shortened.iter().any(|word| constraint.contains(word))
 }
@@ -324,57 +324,14 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::super::plan_run::FleetSize;
+    use super::super::samples::{alternative, plan};
     use super::*;
-    use dryrack_expect::SeedShare;
     use dryrack_metrics::WaitSections;
-    use dryrack_scenario::Method;
-    use dryrack_yaml::Span;
-
-    fn alternative(cell: usize, broken: Option<&str>) -> Row {
-        Row {
-            cell,
-            name: format!("n={}", cell + 1),
-            fleet: FleetSize { gpus: cell as u64 + 1, nodes: 1, price_per_hour_millionths: None },
-            runs: 1,
-            held: vec![usize::from(broken.is_none())],
-            kept: usize::from(broken.is_none()),
-            is_random: false,
-            resampled: None,
-            sections: None,
-            keeps: Some(broken.is_none()),
-            broken: broken.map(|constraint| (1, constraint.to_string(), String::new())),
-            metrics: BTreeMap::new(),
-        }
-    }
 
     /// With more of `n`, jobs must not wait longer. A budget that is exceeded with more is no contradiction.
     #[test]
     fn an_answer_above_which_one_waits_too_long_is_not_said_to_be_enough() {
-        let factor = Factor {
-            name: "n".into(),
-            path: "params.n".into(),
-            values: ["1", "2", "3"].map(Into::into).to_vec(),
-            place: Span::default(),
-            value_places: vec![Span::default(); 3],
-        };
-        let plan = PlanFile {
-            title: String::new(),
-            name: "plan.yaml".into(),
-            text: "".into(),
-            scenario: "one.yaml".into(),
-            fixed: Vec::new(),
-            factors: vec![factor],
-            seeds: vec![1],
-            minimize: Some(Objective::Gpus),
-            minimize_place: None,
-            currency: None,
-            constraints_place: None,
-            asked: vec![SeedShare::ALL],
-            method: Method::Sweep,
-            runs: None,
-            time: None,
-            horizon: None,
-        };
+        let plan = plan();
         let of = |broken: [Option<&str>; 3]| {
             let rows = broken.iter().enumerate().map(|(cell, broken)| alternative(cell, *broken)).collect();
             answer(&plan, &Comparison { rows }, None).short

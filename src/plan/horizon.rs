@@ -1,5 +1,6 @@
 //! How long each alternative of a plan stays enough while the load grows, and what to add then.
 
+use super::answer::{has_more, limits_a_wait};
 use super::breaks::BreakResult;
 use super::summary::{Comparison, Row};
 use dryrack_scenario::{Horizon, Objective, PlanFile};
@@ -116,6 +117,11 @@ pub fn horizon_sentences(
             }
         });
     }
+    sentences.extend(
+        steps
+            .iter()
+            .find_map(|step| contradicted(plan, (comparison, lasting), step.lasting, |month| horizon.name(month))),
+    );
     if let Some(month) = left {
         sentences.push(format!(
             "In {}, no alternative of this plan is known to be enough. Add larger values to its factors.",
@@ -124,6 +130,34 @@ pub fn horizon_sentences(
     }
     sentences.push(assumption(horizon));
     sentences
+}
+
+/// A sentence if an alternative that has more than this one waits too long in an earlier month. The month in which this
+/// one stops being enough is then partly chance.
+fn contradicted(
+    plan: &PlanFile,
+    (comparison, lasting): (&Comparison, &[Lasting]),
+    of: &Lasting,
+    name_of: impl Fn(u32) -> String,
+) -> Option<String> {
+    let row = |cell: usize| comparison.rows.iter().find(|row| row.cell == cell);
+    let less = row(of.cell)?;
+    let waits_in = |one: &Lasting| match &one.until {
+        LastingUntil::Month { month, what } if limits_a_wait(what) => Some(*month),
+        _ => None,
+    };
+    let earlier = lasting.iter().filter_map(|one| Some((waits_in(one)?, row(one.cell)?)));
+    let (month, more) = earlier
+        .filter(|(month, more)| of.lasts(*month) && has_more(plan, more, less))
+        .min_by_key(|(month, more)| (*month, more.cell))?;
+    Some(format!(
+        "Do not rely on these months: {} has more than {} and yet waits too long in {}, while {} is still enough then. \
+         So the months are partly chance here; use more seeds.",
+        more.name,
+        less.name,
+        name_of(month),
+        less.name
+    ))
 }
 
 /// How growth is applied.
@@ -182,7 +216,30 @@ pub fn horizon_json(horizon: &Horizon, comparison: &Comparison, lasting: &[Lasti
 
 #[cfg(test)]
 mod tests {
+    use super::super::samples::{alternative, plan};
     use super::*;
+
+    /// n=2 has more than n=1, so it must not wait too long earlier.
+    #[test]
+    fn months_that_contradict_each_other_are_said() {
+        let plan = plan();
+        let comparison = Comparison { rows: (0..3).map(|cell| alternative(cell, None)).collect() };
+        let waits = |month| LastingUntil::Month { month, what: "p95(queue_wait) <= 30m fails".to_string() };
+        let said = |second: LastingUntil| {
+            let until = [waits(4), second, LastingUntil::End];
+            let lasting: Vec<Lasting> =
+                until.into_iter().enumerate().map(|(cell, until)| Lasting { cell, until }).collect();
+            contradicted(&plan, (&comparison, &lasting), &lasting[0], |month| format!("month {month}"))
+                .unwrap_or_default()
+        };
+        assert!(
+            said(waits(2))
+                .contains("Do not rely on these months: n=2 has more than n=1 and yet waits too long in month 2")
+        );
+        assert!(!said(waits(4)).contains("rely") && !said(LastingUntil::End).contains("rely"));
+        let budget = LastingUntil::Month { month: 2, what: "cost_per_month <= 3000 fails".to_string() };
+        assert!(!said(budget).contains("rely"), "more machines cost more");
+    }
 
     #[test]
     fn an_alternative_lasts_until_its_first_month_that_fails() {

@@ -32,6 +32,8 @@ mod journal;
 mod page;
 mod paired;
 mod plan_run;
+#[cfg(test)]
+mod samples;
 mod search;
 mod summary;
 

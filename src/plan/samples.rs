@@ -1,0 +1,56 @@
+//! A plan and its alternatives, for unit tests.
+
+use std::collections::BTreeMap;
+
+use super::plan_run::FleetSize;
+use super::summary::Row;
+use dryrack_expect::SeedShare;
+use dryrack_scenario::{Factor, Method, Objective, PlanFile};
+use dryrack_yaml::Span;
+
+/// An alternative with one GPU more than its number says, which breaks this constraint.
+pub(super) fn alternative(cell: usize, broken: Option<&str>) -> Row {
+    Row {
+        cell,
+        name: format!("n={}", cell + 1),
+        fleet: FleetSize { gpus: cell as u64 + 1, nodes: 1, price_per_hour_millionths: None },
+        runs: 1,
+        held: vec![usize::from(broken.is_none())],
+        kept: usize::from(broken.is_none()),
+        is_random: false,
+        resampled: None,
+        sections: None,
+        keeps: Some(broken.is_none()),
+        broken: broken.map(|constraint| (1, constraint.to_string(), String::new())),
+        metrics: BTreeMap::new(),
+    }
+}
+
+/// The factor `n` of 1, 2 and 3, for as few GPUs as possible.
+pub(super) fn plan() -> PlanFile {
+    let factor = Factor {
+        name: "n".into(),
+        path: "params.n".into(),
+        values: ["1", "2", "3"].map(Into::into).to_vec(),
+        place: Span::default(),
+        value_places: vec![Span::default(); 3],
+    };
+    PlanFile {
+        title: String::new(),
+        name: "plan.yaml".into(),
+        text: "".into(),
+        scenario: "one.yaml".into(),
+        fixed: Vec::new(),
+        factors: vec![factor],
+        seeds: vec![1],
+        minimize: Some(Objective::Gpus),
+        minimize_place: None,
+        currency: None,
+        constraints_place: None,
+        asked: vec![SeedShare::ALL],
+        method: Method::Sweep,
+        runs: None,
+        time: None,
+        horizon: None,
+    }
+}
