@@ -10,7 +10,7 @@ use super::{AnyFlow, Control};
 use dryrack_event::Phase;
 use dryrack_ids::{AttemptId, JobId};
 use dryrack_scheduler::{Examination, SchedulerView};
-use dryrack_workload::JobSpec;
+use dryrack_workload::{Demand, JobSpec};
 
 impl Control {
     /// Examines each decision about this job, or about every job, while it is made. A caller takes the decision that
@@ -36,6 +36,12 @@ impl Control {
         let (left, part) = (flow.left_to(core, index), flow.part_of(core, index));
         let keep = if part.is_some() { 1 } else { core.candidates_wanted() };
         Some(core.sight(index, part, left.as_ref().unwrap_or(&core.fleet), keep))
+    }
+
+    /// The demand that is decided about for this replica: the demand of its job, with the flavors that Kueue gave it.
+    pub fn demand_of(&self, job: JobId, replica: u32) -> Option<&Arc<Demand>> {
+        let store = &self.core.store;
+        Some(store.demand_of(store.jobs.get(job.index())?.replica(replica)?))
     }
 
     /// Makes the decision about this replica now, with everything that an explanation shows. `None` if the job is not

@@ -64,7 +64,8 @@ pub fn hold_answers(rehearsal: &Rehearsal, records: &[Record]) -> u64 {
             RecordBody::Event(Event::Held { attempt, refusal, reasons })
                 if !is_of_pick(&records[place..], *attempt) =>
             {
-                questions.held(*attempt, (*refusal, reasons));
+                let own = replay.control.demand_of(attempt.job, attempt.replica);
+                questions.held(*attempt, own, (*refusal, reasons));
             }
             RecordBody::Event(_) | RecordBody::Input(_) => {}
         }
@@ -174,12 +175,12 @@ impl Questions<'_> {
         &self.rehearsal.arrivals[job.index()].spec.demand
     }
 
-    /// Whether this decision also explains a wait of `job`.
-    fn is_alike(&self, decided: &Watched, job: JobId) -> bool {
+    /// Whether this decision also explains a wait of `job` with this demand.
+    fn is_alike(&self, decided: &Watched, job: JobId, demand: &Demand) -> bool {
         // In a historic scanning profile, a new row can get the id of a deleted row. Such a profile can write a
         // decision about one row into another row that now has the same id.
         let rows_change_hands = self.profile().historic && self.profile().flow.has_rows();
-        rows_change_hands || decided.attempt.job == job || *decided.sight.demand == **self.demand(job)
+        rows_change_hands || decided.attempt.job == job || *decided.sight.demand == *demand
     }
 
     fn forget_all_but_the_last(&mut self) {
@@ -271,7 +272,9 @@ impl Questions<'_> {
             && self.profile().flow.decides_by_scheduler()
     }
 
-    fn held(&mut self, attempt: AttemptId, (refusal, reasons): (Refusal, &Histogram)) {
+    /// `own` is the demand that is decided about, or `None` if the replica has ended. With Kueue, it has the labels of
+    /// flavors, which the demand of the job lacks. Replicas with equal demands share their refusals.
+    fn held(&mut self, attempt: AttemptId, own: Option<&Arc<Demand>>, (refusal, reasons): (Refusal, &Histogram)) {
         if is_of_flow(reasons) {
             return;
         }
@@ -281,7 +284,8 @@ impl Questions<'_> {
             Decision::Refuse { refusal: word, reasons: because } => *word == refusal && because == reasons,
             Decision::Place(_) => false,
         };
-        let alike = || self.last.iter().filter(|watched| self.is_alike(watched, attempt.job));
+        let own = own.unwrap_or_else(|| self.demand(attempt.job));
+        let alike = || self.last.iter().filter(|watched| self.is_alike(watched, attempt.job, own));
         let Some(watched) = alike().find(says_so) else {
             let explained: Vec<_> = alike().map(|watched| (watched.at, &watched.examination.decision)).collect();
             panic!("{attempt} is held for {refusal:?} {reasons}, but explained by {explained:?}");

@@ -561,8 +561,10 @@ const WORLDS_THAT_BROKE: [(&str, &str); 15] = [
 ];
 
 /// The same for worlds of pods.
-const PODS_THAT_BROKE: [(&str, &str); 1] =
-    [("2415", "a further replica took the claim of the first pod, which ended with either of them")];
+const PODS_THAT_BROKE: [(&str, &str); 2] = [
+    ("2415", "a further replica took the claim of the first pod, which ended with either of them"),
+    ("2873", "a refusal was shared by jobs with the same flavors, and explained by the demand without flavors"),
+];
 
 fn random_worlds_that_broke_once_hold() {
     let of_any = WORLDS_THAT_BROKE.map(|broke| ("any", broke));
