@@ -168,9 +168,9 @@ impl Queue<'_> {
     }
 
     /// One pass in which each job that does not fit may stop jobs of lower priority: the lowest first, then the last to
-    /// start. Those that are not needed after all are spared, the last chosen first. Returns whether any was stopped.
+    /// start. Those that are not needed after all are spared, the last chosen first. The pass ends once jobs were stopped,
+    /// because these now wait in the order too, and may be ahead of others. Returns whether any was stopped.
     fn start_by_preemption(&mut self, rank: Rank<'_>) -> bool {
-        let mut has_stopped = false;
         for job in self.in_order(rank) {
             let needed = self.jobs[job].gpus;
             let mut victims: Vec<usize> = self
@@ -192,12 +192,14 @@ impl Queue<'_> {
                     victims = fewer;
                 }
             }
-            has_stopped |= !victims.is_empty();
             self.running.retain(|running| !victims.contains(running));
             self.waiting.extend(&victims);
             self.begin(job);
+            if !victims.is_empty() {
+                return true;
+            }
         }
-        has_stopped
+        false
     }
 }
 
@@ -240,5 +242,15 @@ mod tests {
         let jobs = [of(0, 1, 0), of(1, 1, 0), of(3, 1, 2)];
         let found = starts(&jobs, 2, Rule::Skipping, &|queue, job| -queue.jobs[job].priority as f64, true);
         assert_eq!(found, [vec![0], vec![1, 100], vec![3]]);
+    }
+
+    #[test]
+    fn a_stopped_job_keeps_its_place_in_the_order() {
+        let of = |at, gpus, priority| Job { priority, ..job(at, gpus, 100) };
+        // Three GPUs. The fourth job stops the second, and the fifth stops the first. The GPU that is left over goes to the
+        // second, which is ahead of the third.
+        let jobs = [of(0, 2, 1), of(1, 1, 1), of(2, 1, 1), of(3, 1, 2), of(3, 1, 2)];
+        let found = starts(&jobs, 3, Rule::Skipping, &|queue, job| -queue.jobs[job].priority as f64, true);
+        assert_eq!(found, [vec![0, 103], vec![1, 3], vec![103], vec![3], vec![3]]);
     }
 }
