@@ -576,8 +576,9 @@ fn random_worlds_that_broke_once_hold() {
 }
 
 /// Random worlds that once failed a check, with the fault of each.
-const WORLDS_THAT_FAILED_A_CHECK: [(&str, &str, &[&str], &str); 6] = [
+const WORLDS_THAT_FAILED_A_CHECK: [(&str, &str, &[&str], &str); 7] = [
     ("any", "lives", &["678"], "a job that was no longer the head kept a reason of the head that was over"),
+    ("any", "lives", &["1442"], "the same in a partition of Slurm"),
     ("any", "victims", &["1302"], "by the rule, a stopped job was passed by one behind it in the order"),
     ("pods", "lives", &["423", "839", "1207", "1544", "1830"], "queues that were stopped or strict were no rules"),
     ("pods", "shifted", &["223", "750", "959", "1550"], "changes of queues did not come later"),

@@ -69,9 +69,15 @@ impl Queue {
                 Some(own) => blocked.reservations.contains(&own),
                 None => blocked.partitions.contains(&section),
             };
-            // A job that is blocked is not looked at again, and keeps its reason.
+            // A job that is blocked is not looked at again. Once the fleet has grown, the reasons that it was told as the
+            // head may be over, and it only waits for the new head. Slurm's reason is `Priority`.
             if is_blocked {
-                if core.store[index].fresh.is_some() {
+                let growth = core.growth();
+                let is_passed = self.told.get(&index).is_some_and(|at| *at != growth);
+                if is_passed {
+                    self.told.remove(&index);
+                }
+                if is_passed || core.store[index].fresh.is_some() {
                     core.hold(index, (Refusal::Unfit, Histogram::of(Reason::QueueOrder, all)));
                 }
                 continue;
@@ -89,7 +95,7 @@ impl Queue {
                 }
                 Err(refused) if refused.lacks_reserved_nodes => core.hold(index, refused.held),
                 Err(refused) => {
-                    core.hold(index, refused.held);
+                    self.hold_with_own(core, index, refused.held);
                     self.preempt_for(core, index, &blocked.nodes);
                     // Other jobs of the partition may go on.
                     if let Some(own) = own {
