@@ -16,7 +16,7 @@ macro_rules! builtin {
     ($($name:literal),* $(,)?) => {
         /// The profiles that come with dryrack: their names and texts.
         const BUILTIN: &[(&str, &str)] =
-            &[$(($name, include_str!(concat!("../control/profiles/", $name, ".yaml"))),)*];
+            &[$(($name, include_str!(concat!("builtin/", $name, ".yaml"))),)*];
     };
 }
 

@@ -9,7 +9,7 @@ use super::error::{TraceError, nearest};
 use super::format::Format;
 
 /// The index that is compiled into the program: `traces/index.json` of the repository.
-const BUILT_IN: &str = include_str!("../../traces/index.json");
+const BUILT_IN: &str = include_str!("index.json");
 
 /// The known traces. Every name is unique and can safely be a part of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -102,7 +102,7 @@ fn the_schema_refuses_what_is_plainly_wrong() {
 fn every_profile_is_valid_under_the_schema() {
     let validator = jsonschema::draft202012::new(&dryrack_profile::derived_schema()).unwrap();
     let mut files = Vec::new();
-    yaml_files(&root().join("src/control/profiles"), &mut files);
+    yaml_files(&root().join("src/profile/builtin"), &mut files);
     yaml_files(&root().join("scenarios"), &mut files);
     let is_profile =
         |path: &Path| path.starts_with(root().join("src")) || path.to_string_lossy().ends_with(".profile.yaml");

@@ -30,7 +30,7 @@ pub fn arrival(name: &str, at: u64, run: u64) -> Arrival {
 
 /// `chat` arrives at 10 s and runs for a minute, `late` arrives at 20 s and runs for `late_run` seconds.
 pub fn rehearsal(late_run: u64) -> Rehearsal {
-    let text = include_str!("../../src/control/profiles/first-fit.yaml");
+    let text = include_str!("../../src/profile/builtin/first-fit.yaml");
     let profile: Profile = serde_saphyr::from_str(text).expect("the profile that all others begin with");
     Rehearsal {
         title: "Two jobs want one GPU".into(),

@@ -54,7 +54,7 @@ pub fn options(scorers: &[(ScorerName, f64)], gpus: GpuOrder, unless: Option<Exe
 
 /// The profile that all others begin with. It is read once, because reading takes longer than a search.
 static BASE_PROFILE: LazyLock<Profile> = LazyLock::new(|| {
-    let text = include_str!("../../../src/control/profiles/first-fit.yaml");
+    let text = include_str!("../../../src/profile/builtin/first-fit.yaml");
     serde_saphyr::from_str(text).expect("the profile that all others begin with")
 });
 
