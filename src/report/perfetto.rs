@@ -54,7 +54,7 @@ pub fn write_perfetto(mut out: impl Write, accounts: &RunAccount, spans: &Spans)
             let event = json!({
                 "ph": "X", "name": attempt_name(span.attempt, accounts), "cat": "job", "pid": process, "tid": thread + bar.row,
                 "ts": micros(bar.from), "dur": micros(bar.to) - micros(bar.from),
-                "args": {"story": span.describe(accounts)},
+                "args": {"history": span.describe(accounts)},
             });
             line(&mut out, &event)?;
         }

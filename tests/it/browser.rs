@@ -326,7 +326,7 @@ fn a_report_of_a_run_is_whole_and_its_timeline_zooms() {
     // A click on a bar shows its description.
     let told = browser.eval(
         "(() => { document.querySelector('.timeline .bars rect[data-n^=notebook]').dispatchEvent(new MouseEvent('click', \
-         {bubbles: true})); return document.querySelector('.timeline .story').textContent; })()",
+         {bubbles: true})); return document.querySelector('.timeline .history').textContent; })()",
     );
     let told = told.as_str().expect("text");
     assert!(told.starts_with("notebook-") && told.contains("; ran from "), "{told}");

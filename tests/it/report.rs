@@ -337,7 +337,7 @@ fn the_files_of_a_report_are_what_arithmetic_on_paper_gives_and_the_same_twice()
     assert_eq!(rows.len(), 201);
     assert_eq!(rows[16], "9.75,10.4,0,0,1,0.615,,0.615");
     assert_eq!(rows[200], "129.35,130,0,0,1,1,,1");
-    let stays = "run,wanted,placed,started,freed,places,outcome,reason,story
+    let stays = "run,wanted,placed,started,freed,places,outcome,reason,history
 chat,10,10,10,70,alpha/0,completed,completed,\"chat: asked for at 10s, placed at once; on alpha/0; ran from 10s for 1m00s; completed\"
 late,20,70,70,130,alpha/0,completed,completed,\"late: asked for at 20s, waited 50s (1 insufficient_gpus); on alpha/0; ran from 1m10s for 1m00s; completed\"
 ";

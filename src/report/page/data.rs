@@ -84,7 +84,7 @@ pub(super) fn heat_csv(rows: &[(String, Vec<Option<u64>>)]) -> Vec<u8> {
 
 /// A row for each placed attempt, with its description.
 pub(super) fn spans_csv(accounts: &RunAccount, spans: &Spans) -> Vec<u8> {
-    let header = ["run", "wanted", "placed", "started", "freed", "places", "outcome", "reason", "story"];
+    let header = ["run", "wanted", "placed", "started", "freed", "places", "outcome", "reason", "history"];
     let rows = spans.spans.iter().map(|span| {
         vec![
             attempt_name(span.attempt, accounts),

@@ -121,7 +121,7 @@ fn figure(
          xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" aria-label=\"Jobs over time. \
          {note}\">\n<desc>{note}</desc>\n{bars}</svg><svg class=\"labels\" height=\"{height}\" \
          xmlns=\"http://www.w3.org/2000/svg\" aria-hidden=\"true\">{labels}</svg><div class=\"axis\" \
-         aria-hidden=\"true\">{ticks}</div></div></div>\n<p class=\"story\" aria-live=\"polite\"></p>\n</figure>\n"
+         aria-hidden=\"true\">{ticks}</div></div></div>\n<p class=\"history\" aria-live=\"polite\"></p>\n</figure>\n"
     )
 }
 

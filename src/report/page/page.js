@@ -4,7 +4,7 @@ for (const timeline of document.querySelectorAll('.timeline')) {
   const bars = timeline.querySelector('.bars');
   const labels = timeline.querySelector('.labels');
   const axis = timeline.querySelector('.axis');
-  const story = timeline.querySelector('.story');
+  const details = timeline.querySelector('.history');
   const strip = timeline.querySelector('.strip');
   const end = Number(timeline.dataset.seconds);
   // The date at which the run starts, in seconds since 1970; NaN if it has none.
@@ -108,7 +108,7 @@ for (const timeline of document.querySelectorAll('.timeline')) {
     if (event.target.tagName !== 'rect' || !event.target.dataset.n) return;
     for (const bar of bars.querySelectorAll('.chosen')) bar.classList.remove('chosen');
     event.target.classList.add('chosen');
-    story.textContent = event.target.querySelector('title').textContent;
+    details.textContent = event.target.querySelector('title').textContent;
   });
   window.addEventListener('resize', show);
   // A folded strip has no width until it is unfolded.
