@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::answer::{Answer, figures};
 use super::journal::{PlanHeader, Runs};
-use super::summary::{Comparison, Row};
+use super::summary::{Comparison, Row, of_a_month};
 use dryrack_metrics::WAIT_PERCENTS;
 use dryrack_report::{PlanGrowth, PlanReport, PlanRow};
 use dryrack_scenario::{Method, Objective, PlanFile};
@@ -33,6 +33,7 @@ pub fn page(
         name: row.name.clone(),
         values: plan.values(row.cell).map(|(_, value)| value.to_string()).collect(),
         cost: row.of(objective).unwrap_or(0.0),
+        month: row.fleet.price_per_hour_millionths.map(of_a_month),
         runs: row.runs,
         keeps: row.keeps,
         broken: row.broken_text(),

@@ -67,7 +67,8 @@ fn of_dates(start: SimTime, end: SimDuration) -> Axis {
     let long = seconds.div_ceil(TICKS * 86_400) * 86_400;
     let step = STEPS.into_iter().map(|(step, ..)| step).find(|step| seconds / step <= TICKS).unwrap_or(long);
     let start_seconds = start.as_nanos() / 1_000_000_000;
-    let first = start_seconds.div_ceil(step) * step;
+    // Steps of several days begin with the first midnight.
+    let first = start_seconds.next_multiple_of(step.min(86_400));
     let tick = |at: u64| {
         let place = (at * 1_000_000_000).saturating_sub(start.as_nanos()) as f64 / nanos as f64;
         let text = date::text(SimTime::from_secs(at));

@@ -7,7 +7,7 @@ use super::chart::{Chart, Kind, Line};
 use super::html::{escape, facts, list, marked_table, page, section, table};
 use crate::plot::wait_place;
 use dryrack_metrics::WAIT_PERCENTS;
-use dryrack_units::{SimDuration, counted, grouped};
+use dryrack_units::{Money, SimDuration, counted, grouped};
 
 /// The contents of the page.
 pub struct PlanReport {
@@ -59,6 +59,8 @@ pub struct PlanRow {
     pub values: Vec<String>,
     /// The cost in the unit of the objective.
     pub cost: f64,
+    /// The price of the nodes for a month of 730 hours, if all of them have one.
+    pub month: Option<Money>,
     pub runs: usize,
     pub keeps: Option<bool>,
     /// The constraint that does not hold, with the seed and, if known, more detail.
@@ -413,7 +415,8 @@ impl PlanReport {
             })
             .collect();
         let mut header: Vec<String> = self.factors.clone();
-        header.extend([self.objective, "seeds", "meets all", "placed"].map(str::to_string));
+        let month = format!("a month{}", self.currency.as_ref().map_or(String::new(), |name| format!(" in {name}")));
+        header.extend([self.objective, &month, "seeds", "meets all", "placed"].map(str::to_string));
         header.extend(times.iter().map(|(name, ..)| name.clone()));
         header
             .extend(["slowdown", "allocated", "fragmentation", "cost of the run", "energy in kWh"].map(str::to_string));
@@ -436,7 +439,10 @@ impl PlanReport {
                     (Some(false), None) => "no".to_string(),
                     (None, _) => "unknown".to_string(),
                 };
-                cells.extend([amount(row.cost), row.runs.to_string(), keeps]);
+                let month = row.month.filter(|_| self.objective != "cost per month");
+                let month =
+                    month.map_or(String::new(), |month| grouped(month.to_string().split('.').next().unwrap_or("0")));
+                cells.extend([amount(row.cost), month, row.runs.to_string(), keeps]);
                 cells.push(row.with(PLACED, |value| format!("{:.2}%", value * 100.0)));
                 cells.extend(times.iter().map(|(_, metric, unit)| row.with(metric, |value| unit.number(value))));
                 cells.push(row.with("bounded_slowdown_mean", |value| format!("{value:.2}")));
@@ -581,6 +587,7 @@ mod tests {
             name: format!("workers={index}"),
             values: vec![index.to_string()],
             cost: *cost,
+            month: None,
             runs: 1,
             keeps: Some(*keeps),
             broken: None,
