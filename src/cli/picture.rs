@@ -1,5 +1,6 @@
 //! `--picture`: the first page of a report as PNG or PDF, drawn by a browser that is installed.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -72,11 +73,13 @@ impl<'a> Picture<'a> {
             true => format!("--print-to-pdf={}", drawn.display()),
             false => format!("--screenshot={}", drawn.display()),
         };
+        let is_root = folder.path().metadata().is_ok_and(|of_folder| of_folder.uid() == 0);
         let browser = Command::new(&self.browser)
             .args(["--headless", "--disable-gpu", "--no-first-run", "--disable-sync", "--disable-component-update"])
             .args(["--disable-background-networking", "--disable-dev-shm-usage", "--hide-scrollbars"])
-            // A browser does not start as root with its sandbox. The page is ours, and has no scripts of others.
-            .args(["--no-sandbox", "--no-pdf-header-footer", "--window-size=1280,1810"])
+            .args(["--no-pdf-header-footer", "--window-size=1280,1810"])
+            // Chromium does not start as root with its sandbox.
+            .args(is_root.then_some("--no-sandbox"))
             .args([format!("--user-data-dir={}", folder.path().join("profile").display()), into])
             .args([&page]);
         let draw = || browser.output(Limits::until(Deadline::within(LONGEST)));

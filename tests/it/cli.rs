@@ -48,6 +48,7 @@ trials! {
         no_scenario_of_ours_is_warned_of,
         a_trace_that_should_be_here_and_is_not_is_a_failure,
         what_was_odd_in_a_trace_is_said,
+        a_start_of_a_log_that_is_no_date_is_not_shown,
         two_profiles_are_compared_option_by_option,
         a_profile_of_kubernetes_is_shown_without_stages_that_it_does_not_use,
     ]
@@ -763,6 +764,21 @@ fn what_was_odd_in_a_trace_is_said() {
         "left_out": {"negative_run": 28}, "odd": {"zero_run": 100, "longer_than_requested": 1_500},
     });
     assert_eq!(said["trace"], wanted);
+}
+
+/// A log states that it began more than 500 years after 1970.
+fn a_start_of_a_log_that_is_no_date_is_not_shown() {
+    let dir = empty();
+    let job = "1 0 -1 10 1 -1 -1 1 10 -1 1 1 1 1 1 -1 -1 -1\n";
+    let dated = |start: &str| {
+        let log = format!("; UnixStartTime: {start}\n; MaxProcs: 8\n{job}");
+        std::fs::write(dir.path().join("h.swf"), log).expect("a folder of our own");
+        let text = "scenario: One job\nnodes: [{name: a, cpus: 8}]\ntrace: {file: h.swf, format: swf}\n";
+        std::fs::write(dir.path().join("h.yaml"), text).expect("a folder of our own");
+        stdout(dir.path(), &["run", "h.yaml"], 0).contains("submitted from 2014-05-22 08:57:59")
+    };
+    assert!(dated("1400749079") && !dated("99999999999999999"));
+    assert!(!stdout(dir.path(), &["run", "h.yaml"], 0).contains("submitted"));
 }
 
 /// A job runs for a second and starts again a second later, for an hour: far more than the 1,000 records that each job

@@ -107,9 +107,11 @@ impl TraceDates {
         let (first, last) = submits.fold(None, |found: Option<(SimTime, SimTime)>, at| {
             Some(found.map_or((at, at), |(first, last)| (first.min(at), last.max(at))))
         })?;
-        let date = |at: SimTime| at.saturating_add(SimDuration::from_secs(zero));
-        let start = date(asked.start(first));
-        (date(first) >= trace::SINCE_1970).then(|| TraceDates { start, first: date(first), last: date(last) })
+        // A start that no date can express is not one.
+        let date =
+            |at: SimTime| Some(SimTime::from_nanos(zero.checked_mul(1_000_000_000)?.checked_add(at.as_nanos())?));
+        let (start, first, last) = (date(asked.start(first))?, date(first)?, date(last)?);
+        (first >= trace::SINCE_1970).then_some(TraceDates { start, first, last })
     }
 }
 
