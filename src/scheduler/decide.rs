@@ -28,8 +28,8 @@ pub fn decide_for(
     with_placer(options, demand, context, fleet, |placer| placer.decide(grouping, keep))
 }
 
-/// The candidate that [`decide_for`] would choose. If there is none, nobody asks whether an empty fleet would refuse the
-/// demand too, which costs as much again.
+/// The candidate that [`decide_for`] would choose. Unlike [`decide_for`], it does not check whether an empty fleet would
+/// refuse the demand too, which costs as much again.
 pub fn candidate_for(
     options: &SchedulerOptions,
     demand: &Demand,

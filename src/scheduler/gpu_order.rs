@@ -16,8 +16,8 @@ pub enum GpuOrder {
     /// If a task takes part of one GPU: the GPU whose use fragments the node least, then lowest index. Otherwise lowest
     /// index.
     LeastFragmentation,
-    /// If a task takes whole GPUs: GPUs of one NVLink island, if an island has enough. If a task
-    /// takes part of a GPU: as `tightest`.
+    /// If a task takes whole GPUs: GPUs of one NVLink island, if an island has enough. If a task takes part of
+    /// a GPU: as `tightest`.
     Islands,
     /// Any GPU, with equal probability.
     Random,

@@ -156,8 +156,8 @@ pub enum Backfill {
     /// of RLScheduler are stable.)
     Rlscheduler,
     /// Slurm's rule (22.05, sched/backfill). In queue order, a job starts if it can begin now and does not run into a
-    /// reservation. Every other job reserves whole nodes in a table of time slots. The reservations
-    /// are made again at each pass.
+    /// reservation. Every other job reserves whole nodes in a table of time slots. The reservations are made again at
+    /// each pass.
     Slots,
 }
 
@@ -303,11 +303,11 @@ pub enum GangPlaces {
     Demand,
     /// The rule of Helios.
     Consolidate,
-    /// In one rack if a rack can hold all tasks, otherwise in as few racks as possible. Within the
-    /// racks, as the demand says.
+    /// In one rack if a rack can hold all tasks, otherwise in as few racks as possible. Within the racks, as the demand
+    /// says.
     Racks,
-    /// On neighbouring nodes in the order of declaration: those with enough room and the fewest free cores
-    ///. This rule also applies to single tasks.
+    /// On neighbouring nodes in the order of declaration: those with enough room and the fewest free cores. This rule
+    /// also applies to single tasks.
     Neighbours,
 }
 

@@ -161,20 +161,6 @@ impl TextForm {
     }
 }
 
-impl JsonSchema for TextForm {
-    fn schema_name() -> Cow<'static, str> {
-        "TextForm".into()
-    }
-
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": ["string", "number"]})
-    }
-}
-
 /// Serializes an optional quantity in its text form: `#[serde(with = "OptionalTextForm")]`.
 pub struct OptionalTextForm;
 
@@ -196,19 +182,27 @@ impl OptionalTextForm {
     }
 }
 
-impl JsonSchema for OptionalTextForm {
-    fn schema_name() -> Cow<'static, str> {
-        "OptionalTextForm".into()
-    }
+/// The schema of a quantity in its text form, which stands where the quantity is used.
+macro_rules! text_schema {
+    ($name:ident, $types:tt) => {
+        impl JsonSchema for $name {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
 
-    fn inline_schema() -> bool {
-        true
-    }
+            fn inline_schema() -> bool {
+                true
+            }
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": ["string", "number", "null"]})
-    }
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({"type": $types})
+            }
+        }
+    };
 }
+
+text_schema!(TextForm, ["string", "number"]);
+text_schema!(OptionalTextForm, ["string", "number", "null"]);
 
 /// The words of a text, in lines of at most `width` characters. A longer word has a line of its own.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {

@@ -357,11 +357,17 @@ constraints:
   - p95(queue_wait) <= 20m
 ";
 
-fn a_report_of_a_plan_is_whole() {
+/// A folder with the plan and its scenario.
+fn planned() -> TempDir {
     let dir = empty();
     for (name, text) in [("lab.yaml", LAB), ("plan.yaml", PLAN)] {
         std::fs::write(dir.path().join(name), text).expect("a folder of our own");
     }
+    dir
+}
+
+fn a_report_of_a_plan_is_whole() {
+    let dir = planned();
     stdout(dir.path(), &["plan", "plan.yaml", "--out", "found"], 0);
     let page = dir.path().join("found/report.html");
     let mut browser = Browser::start();
@@ -372,10 +378,7 @@ fn a_report_of_a_plan_is_whole() {
 
 /// The plan has the factors `workers` and `profile`.
 fn the_alternatives_fold_by_a_factor() {
-    let dir = empty();
-    for (name, text) in [("lab.yaml", LAB), ("plan.yaml", PLAN)] {
-        std::fs::write(dir.path().join(name), text).expect("a folder of our own");
-    }
+    let dir = planned();
     stdout(dir.path(), &["plan", "plan.yaml", "--out", "found"], 0);
     let mut browser = Browser::start();
     browser.open(&dir.path().join("found/report.html"), 1280, "light");
@@ -402,10 +405,7 @@ fn the_alternatives_fold_by_a_factor() {
 }
 
 fn a_picture_has_the_first_page() {
-    let dir = empty();
-    for (name, text) in [("lab.yaml", LAB), ("plan.yaml", PLAN)] {
-        std::fs::write(dir.path().join(name), text).expect("a folder of our own");
-    }
+    let dir = planned();
     stdout(dir.path(), &["plan", "plan.yaml", "--out", "found", "--picture", "page.pdf"], 0);
     let pdf = std::fs::read(dir.path().join("page.pdf")).expect("a picture");
     let text = String::from_utf8_lossy(&pdf);

@@ -72,8 +72,8 @@ pub(crate) struct Queue {
     fresh: VecDeque<(u64, ReplicaIndex)>,
     /// How many replicas have been queued so far.
     queued: u64,
-    /// Replicas that were told reasons of their own as the head of a line, each with the fleet's growth at that time.
-    told: BTreeMap<ReplicaIndex, u64>,
+    /// Replicas that were held as the head of a line, for reasons of their own, each with the fleet's growth at that time.
+    held_as_head: BTreeMap<ReplicaIndex, u64>,
     /// The instant of the last settle.
     settled_at: SimTime,
     /// Replicas that wait to be analysed, in order of arrival.
@@ -107,7 +107,7 @@ impl Queue {
             ahead: slots::FutureEnds::default(),
             fresh: VecDeque::new(),
             queued: 0,
-            told: BTreeMap::new(),
+            held_as_head: BTreeMap::new(),
             settled_at: SimTime::ZERO,
             analysis_queue: VecDeque::new(),
             analysing: BTreeSet::new(),
@@ -336,7 +336,7 @@ impl Flow for Queue {
             core.store.jobs[job].line = self.line_of(core, queue.as_ref());
         }
         self.nominations.clear();
-        self.told.clear();
+        self.held_as_head.clear();
         for index in core.store.replicas.numbers() {
             if core.store.replicas[index].phase != Phase::Ended {
                 core.store.replicas[index].key = self.key_of(core, index as ReplicaIndex);

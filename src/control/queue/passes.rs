@@ -309,16 +309,17 @@ impl Queue {
         self.emit_that_heads_are_behind(core);
     }
 
-    /// A replica that is no longer the head of its line is not judged again. Once the fleet has grown, the reasons that
-    /// it was told as the head may be over, and it only waits for the new head.
+    /// A replica that is no longer the head of its line is not judged again. Once the fleet has grown, the reasons for
+    /// which it was held as the head may be over, and it only waits for the new head.
     fn emit_that_heads_are_behind(&mut self, core: &mut Core) {
         let growth = core.growth();
         let is_over = |(index, at): (&ReplicaIndex, &u64)| {
             *at != growth && self.queue.is_behind(core.store[*index].key, core.now)
         };
-        let over: Vec<ReplicaIndex> = self.told.iter().filter(|told| is_over(*told)).map(|(index, _)| *index).collect();
+        let over: Vec<ReplicaIndex> =
+            self.held_as_head.iter().filter(|held| is_over(*held)).map(|(index, _)| *index).collect();
         for index in over {
-            self.told.remove(&index);
+            self.held_as_head.remove(&index);
             hold_behind(core, index);
         }
     }

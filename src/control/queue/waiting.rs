@@ -37,7 +37,7 @@ impl Queue {
         if replica.wait == Wait::Queue {
             self.queue.remove(replica.key, replica.demand);
             self.unshelve(core, index);
-            self.told.remove(&index);
+            self.held_as_head.remove(&index);
             self.leave_group(core, index);
             // An outside program is told of every replica that leaves the queue, even if it leaves because of its
             // quota. A real scheduler is told only when the replica ends.

@@ -135,7 +135,7 @@ for (const foldable of document.querySelectorAll('.foldable')) {
     const cell = head.appendChild(document.createElement('th'));
     const button = cell.appendChild(document.createElement('button'));
     const met = members.filter((row) => row.cells[meets].textContent === 'yes').length;
-    const count = members.length === 1 ? '1 alternative' : members.length + ' alternatives';
+    const count = members.length === 1 ? '1 row' : members.length + ' rows';
     const open = (isOpen) => {
       button.setAttribute('aria-expanded', isOpen);
       button.textContent = (isOpen ? '▾ ' : '▸ ') + name + ' = ' + value + ': ' + count + ', ' + met + ' meet all';

@@ -69,13 +69,13 @@ impl Queue {
                 Some(own) => blocked.reservations.contains(&own),
                 None => blocked.partitions.contains(&section),
             };
-            // A job that is blocked is not looked at again. Once the fleet has grown, the reasons that it was told as the
-            // head may be over, and it only waits for the new head. Slurm's reason is `Priority`.
+            // A job that is blocked is not looked at again. Once the fleet has grown, the reasons for which it was held
+            // as the head may be over, and it only waits for the new head. Slurm's reason is `Priority`.
             if is_blocked {
                 let growth = core.growth();
-                let is_passed = self.told.get(&index).is_some_and(|at| *at != growth);
+                let is_passed = self.held_as_head.get(&index).is_some_and(|at| *at != growth);
                 if is_passed {
-                    self.told.remove(&index);
+                    self.held_as_head.remove(&index);
                 }
                 if is_passed || core.store[index].fresh.is_some() {
                     core.hold(index, (Refusal::Unfit, Histogram::of(Reason::QueueOrder, all)));
