@@ -65,6 +65,7 @@ mod probes;
 mod questions;
 mod quotas;
 mod records;
+mod recounted;
 mod released;
 mod report;
 mod reported;
@@ -178,6 +179,7 @@ fn main() {
         released::trials,
         report::trials,
         reported::trials,
+        recounted::trials,
         requeued::trials,
         rlscheduler::trials,
         run_sequences::trials,

@@ -11,6 +11,7 @@ mod exchanged;
 mod later_job;
 mod lives;
 mod never_ready;
+mod recounted;
 mod renamed;
 mod rigid;
 mod scaled;
@@ -66,6 +67,11 @@ pub const CHECKS: &[Check] = &[
     },
     Check { name: "fair-share", rule: "Jobs start in the order of decayed usage", judge: rigid::fair_share },
     Check { name: "victims", rule: "Preemption stops the jobs that its rule names", judge: rigid::victims },
+    Check {
+        name: "metrics",
+        rule: "Metrics are those that the log gives when it is counted again",
+        judge: recounted::judge,
+    },
     Check { name: "scale-down", rule: "Scaling down stops the replicas that its rule names", judge: rigid::scale_down },
     Check {
         name: "one-more-gpu",
