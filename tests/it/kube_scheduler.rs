@@ -101,12 +101,16 @@ reproduces:
 }
 
 /// Scenarios in which a verdict differs from that under the profile of the release.
-const DIFFERENT: [&str; 7] = [
+const DIFFERENT: [&str; 9] = [
     // 1.20 has no scheduling gates, `matchLabelKeys`, `nodeTaintsPolicy` and `minDomains`.
     "gated-pod-is-not-tried.yaml",
     "rollout-is-spread-by-revision.yaml",
     "tainted-node-counts-as-an-empty-domain.yaml",
     "waits-for-a-zone-without-nodes.yaml",
+    // 1.20 has no device claims, but the profile refuses a claim whose device class does not exist.
+    "pod-waits-for-a-device-class.yaml",
+    // The threads of the program decide which of more than 100 nodes are examined.
+    "preferred-node-among-many.yaml",
     // Not tried since the program sees how budgets change.
     "budget-allows-less-after-a-preemption.yaml",
     // The cause is not known.
