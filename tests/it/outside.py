@@ -54,6 +54,7 @@ def wrong(id, now, waiting):
         "misshapen_gpus": [place(first, gpus=[0, 1, 2])],
         "does_not_fit": [place(first, gpus=[0]), place(second, gpus=[0])],
         "unmet": [place(first, "beta", gpus=[0])],
+        "gang_torn": [place(first, gpus=[0, 1], tasks=2)],
         "place_not_ready": [place(first, "gamma", gpus=[0])],
         "not_running": [{"do": "preempt", "run": first}],
     }

@@ -117,15 +117,17 @@ fn what_is_merely_refused_has_its_name_in_the_log_and_the_run_goes_on() {
     }
 }
 
-/// Two jobs are given one GPU, and a job is given a node without its label.
+/// Two jobs are given one GPU, a job is given a node without its label, and two tasks that must be spread are given one
+/// node.
 fn a_place_that_is_not_safe_is_carried_out_and_reported_unless_the_file_says_otherwise() {
-    let rows = [("does_not_fit", "overcommit"), ("unmet", "requirement_unmet")];
+    let rows = [("does_not_fit", "overcommit"), ("unmet", "requirement_unmet"), ("gang_torn", "gang_torn")];
     for (mode, broken) in rows {
+        let demand = if mode == "gang_torn" { "gpus: 1, tasks: 2, gang: spread" } else { "gpus: 1" };
         for (setting, allowed) in [("", true), ("unsafe: allowed, ", true), ("unsafe: refused, ", false)] {
             let dir = empty();
             let text_of =
                 scenario(mode).replace("every: 10s", "every: 0s").replace("state: maintenance", "state: ready");
-            let text_of = text_of.replace("deadline:", &format!("{setting}deadline:"));
+            let text_of = text_of.replace("deadline:", &format!("{setting}deadline:")).replace("gpus: 1", demand);
             write(dir.path(), "it.yaml", &text_of);
             let output = run(dir.path(), &["--out", "log"]);
             let records = records(&dir.path().join("log"));
