@@ -3,7 +3,7 @@
 use std::io;
 use std::process::ExitCode;
 
-use super::output::WriteError;
+use super::whole_file::WriteError;
 use dryrack_yaml::nearest_path;
 
 /// The exit codes.

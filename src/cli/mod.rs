@@ -78,6 +78,7 @@ mod view;
 mod watch;
 mod what_helps;
 mod what_if;
+mod whole_file;
 
 pub use exit::Exit;
 #[cfg(target_os = "linux")]

@@ -1,14 +1,13 @@
-//! Output: stdout as text or JSON, and files that are written completely or not at all.
+//! Output: stdout as text or JSON, and diagnostics on stderr.
 
 use std::borrow::Cow;
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, IsTerminal, Write};
 
 use clap::ValueEnum;
 use serde::Serialize;
 
 use super::exit::Failure;
+pub use super::whole_file::WholeFile;
 use dryrack_yaml::cut_quotes;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,122 +178,6 @@ pub fn cut(message: &str) -> String {
 pub fn warn(text: &str) {
     let mut out = anstream::stderr().lock();
     let _unheard = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-}
-
-/// A file that is written under a temporary name beside its destination, and renamed once it is complete. A device or a
-/// pipe is written in place, because a rename would replace it.
-pub struct WholeFile {
-    /// The path as the user typed it.
-    path: PathBuf,
-    /// The partial file and its destination, with links followed; `None` if the destination is written in place.
-    replaced: Option<(PathBuf, PathBuf)>,
-    out: Option<BufWriter<File>>,
-}
-
-impl WholeFile {
-    /// Fails if the file cannot be written. Commands call this before they run anything, to fail early.
-    pub fn create(path: &Path) -> Result<WholeFile, Failure> {
-        let unwritable = |error| Failure::file(path, format!("cannot be written: {error}"));
-        let name = path.file_name().ok_or_else(|| Failure::file(path, "is not the name of a file"))?;
-        let link = std::fs::read_link(path).ok();
-        let place = match std::fs::metadata(path) {
-            Ok(found) if found.is_dir() => return Err(Failure::file(path, "is a folder; name a file in it")),
-            Ok(found) if !found.is_file() => None,
-            Ok(_) if link.is_some() && is_opened(path) => None,
-            Ok(_) if link.is_some() => Some(std::fs::canonicalize(path).map_err(unwritable)?),
-            Ok(_) | Err(_) => Some(path.to_path_buf()),
-        };
-        let name = place.as_ref().and_then(|place| place.file_name()).unwrap_or(name);
-        let beside = place.as_ref().map(|place| place.with_file_name(format!(".{}.partial", name.to_string_lossy())));
-        let file = match &beside {
-            Some(beside) => OpenOptions::new().write(true).create(true).truncate(false).open(beside),
-            None => OpenOptions::new().append(true).open(path),
-        };
-        let file = file.map_err(unwritable)?;
-        if beside.is_some() {
-            if let Err(TryLockError::WouldBlock) = file.try_lock() {
-                return Err(Failure::file(path, "is being written by another dryrack; name another file"));
-            }
-            // A killed process may have left a partial file. Clear it.
-            file.set_len(0).map_err(unwritable)?;
-        }
-        Ok(WholeFile { path: path.to_path_buf(), replaced: beside.zip(place), out: Some(BufWriter::new(file)) })
-    }
-
-    pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-        let mut file = WholeFile::create(path)?;
-        let written = file.write_all(bytes);
-        file.keep(written)
-    }
-
-    /// Renames the file to its destination, unless writing it failed.
-    pub fn keep(mut self, written: io::Result<()>) -> Result<(), Failure> {
-        self.finish(written)?;
-        self.settle()
-    }
-
-    /// Renames several files to their destinations once all of them are complete. So files of two runs never mix.
-    pub fn keep_all(mut files: Vec<(WholeFile, io::Result<()>)>) -> Result<(), Failure> {
-        for (file, written) in &mut files {
-            file.finish(std::mem::replace(written, Ok(())))?;
-        }
-        files.into_iter().try_for_each(|(file, _)| file.settle())
-    }
-
-    fn finish(&mut self, written: io::Result<()>) -> Result<(), Failure> {
-        let mut out = self.out.take().expect("finished once");
-        let finished = written.and_then(|()| out.flush());
-        finished.map_err(|error| Failure::from(WriteError::at(&self.path, error)))
-    }
-
-    fn settle(self) -> Result<(), Failure> {
-        let settled = self.replaced.as_ref().map_or(Ok(()), |(beside, place)| std::fs::rename(beside, place));
-        settled.map_err(|error| Failure::file(&self.path, format!("cannot be written: {error}")))
-    }
-}
-
-/// A write error with the path of the file. It is stored inside an `io::Error`. So code that writes through layers
-/// (compression, CSV) need not know the file below them.
-#[derive(Debug, thiserror::Error)]
-#[error("{}: cannot be written: {source}", path.display())]
-pub struct WriteError {
-    path: PathBuf,
-    source: io::Error,
-}
-
-impl WriteError {
-    fn at(path: &Path, error: io::Error) -> io::Error {
-        match error.get_ref().is_some_and(|inner| inner.is::<WriteError>()) {
-            true => error,
-            false => io::Error::new(error.kind(), WriteError { path: path.to_path_buf(), source: error }),
-        }
-    }
-}
-
-impl Write for WholeFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.out.as_mut().expect("written before it is kept").write(bytes);
-        written.map_err(|error| WriteError::at(&self.path, error))
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        let flushed = self.out.as_mut().expect("written before it is kept").flush();
-        flushed.map_err(|error| WriteError::at(&self.path, error))
-    }
-}
-
-impl Drop for WholeFile {
-    /// Removes the partial file if the file was not completed.
-    fn drop(&mut self) {
-        if let Some((beside, _)) = self.replaced.as_ref().filter(|(beside, _)| beside.exists()) {
-            let _gone = std::fs::remove_file(beside);
-        }
-    }
-}
-
-/// Whether this is `/dev/stdout` or a similar link, which leads to a file that some process has open.
-fn is_opened(link: &Path) -> bool {
-    ["/dev", "/proc"].iter().any(|folder| link.starts_with(folder))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //! the order of the alternatives.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -14,6 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::locked_file::open_locked;
 use super::plan_run::PlanRun;
 use dryrack_planted::planted;
 use dryrack_scenario::PlanFile;
@@ -33,7 +34,7 @@ pub struct PlanHeader {
 
 #[derive(Debug, Error)]
 pub enum JournalError {
-    #[error("{}: {source}", path.display())]
+    #[error("{}: cannot be read or written: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
     #[error("{} contains runs of another plan, or of another version of the plan or of dryrack", path.display())]
     OfAnother { path: PathBuf },
@@ -52,38 +53,35 @@ pub enum JournalError {
     InUse { path: PathBuf },
 }
 
-/// A journal that is open for appending runs.
+/// A journal that is open for appending runs. It is locked until it is dropped or the process ends.
 pub struct Journal {
     path: PathBuf,
-    file: Mutex<File>,
+    lines: Mutex<WholeLines>,
 }
 
 impl Journal {
     /// Opens or creates the journal, and returns the runs in it. Fails if another process has it open.
     pub fn open(path: &Path, header: &PlanHeader, plan: &PlanFile) -> Result<(Journal, Runs), JournalError> {
         let failed = |source| JournalError::Io { path: path.to_path_buf(), source };
-        let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
-        let mut file = opened.map_err(failed)?;
-        if file.try_lock().is_err() {
-            return Err(JournalError::InUse { path: path.to_path_buf() });
-        }
+        let opened = open_locked(path).map_err(failed)?;
+        let mut file = opened.ok_or_else(|| JournalError::InUse { path: path.to_path_buf() })?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(failed)?;
         // Text after the last line break is an incomplete line.
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let held = if whole == 0 { BTreeMap::new() } else { read(path, &bytes[..whole], (header, plan))? };
-        file.set_len(whole as u64).map_err(failed)?;
-        file.seek(SeekFrom::End(0)).map_err(failed)?;
+        let mut lines = WholeLines { file, whole: whole as u64 };
+        lines.cut().map_err(failed)?;
         if whole == 0 {
-            file.write_all(&line(header)).map_err(failed)?;
+            lines.add(&line(header)).map_err(failed)?;
         }
-        Ok((Journal { path: path.to_path_buf(), file: Mutex::new(file) }, held))
+        Ok((Journal { path: path.to_path_buf(), lines: Mutex::new(lines) }, held))
     }
 
     /// Appends a run. It is kept even if the process is then killed.
     pub fn add(&self, run: &PlanRun) -> Result<(), JournalError> {
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        file.write_all(&summed(run)).map_err(|source| JournalError::Io { path: self.path.clone(), source })
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.add(&summed(run)).map_err(|source| JournalError::Io { path: self.path.clone(), source })
     }
 
     /// The complete journal in the order of the alternatives. Its bytes do not depend on the order in which the runs
@@ -94,11 +92,47 @@ impl Journal {
         bytes
     }
 
+    /// Locks the journal, if there is one, so that it can be replaced. Fails if another process has it open.
+    pub fn reserve(path: &Path) -> Result<Option<File>, JournalError> {
+        if !path.exists() {
+            return Ok(None);
+        }
+        let opened = open_locked(path).map_err(|source| JournalError::Io { path: path.to_path_buf(), source })?;
+        opened.map(Some).ok_or_else(|| JournalError::InUse { path: path.to_path_buf() })
+    }
+
     /// The runs in the journal of another part of the same plan, for merging.
     pub fn read_only(path: &Path, header: &PlanHeader, plan: &PlanFile) -> Result<Runs, JournalError> {
         let bytes = std::fs::read(path).map_err(|source| JournalError::Io { path: path.to_path_buf(), source })?;
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         read(path, &bytes[..whole], (header, plan))
+    }
+}
+
+/// A file of complete lines.
+struct WholeLines {
+    file: File,
+    /// The length of the complete lines, in bytes.
+    whole: u64,
+}
+
+impl WholeLines {
+    /// Appends a line. If the disk holds only a part of it, the part is removed: runs that end later must not continue
+    /// this line.
+    fn add(&mut self, line: &[u8]) -> io::Result<()> {
+        let written = self.file.write_all(line);
+        match written {
+            Ok(()) => self.whole += line.len() as u64,
+            // Making a file shorter needs no free space. The first error is the one to report.
+            Err(_) => self.cut().unwrap_or(()),
+        }
+        written
+    }
+
+    /// Removes what follows the complete lines.
+    fn cut(&mut self) -> io::Result<()> {
+        self.file.set_len(self.whole)?;
+        self.file.seek(SeekFrom::Start(self.whole)).map(|_| ())
     }
 }
 

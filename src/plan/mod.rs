@@ -9,6 +9,7 @@
 //! | --- | --- |
 //! | `plan_run` | runs one alternative with one seed |
 //! | `journal` | records finished runs, so that a killed plan can resume |
+//! | `locked_file` | opens a file that one process at a time may write |
 //! | `input_hash` | hashes the inputs of a plan, so that only runs of the same inputs are resumed |
 //! | `paired` | compares two alternatives job by job, with a confidence interval of the difference |
 //! | `search` | chooses the runs that find the cheapest alternative, and says what they showed |
@@ -29,6 +30,7 @@ mod helps;
 mod horizon;
 mod input_hash;
 mod journal;
+mod locked_file;
 mod page;
 mod paired;
 mod plan_run;
@@ -46,6 +48,7 @@ pub use horizon::{
 };
 pub use input_hash::InputHash;
 pub use journal::{Journal, JournalError, PlanHeader, Runs};
+pub use locked_file::open_locked;
 pub use page::{PlanPage, page};
 pub use paired::{Difference, JobWait, PairedJob, PairedSeed, difference, most_changed, pair};
 pub use plan_run::{ConstraintResult, FleetSize, PlanRun, ResampledList, fleet_size, run_alternative, run_changed};
