@@ -1,5 +1,7 @@
 //! The command-line flags for a scheduler in another process, and the messages about it.
 
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,6 +15,7 @@ use dryrack_engine::{Progress, Rehearsal};
 use dryrack_event::{OutsideProgram, Sink};
 use dryrack_expect::Expectation;
 use dryrack_outside::{self as outside, ProgramName, Setup};
+use dryrack_plan::open_locked;
 use dryrack_rehearse::{Rehearsed, rehearse, rehearse_decided};
 use dryrack_scenario::Outside;
 use dryrack_scheduler::Caching;
@@ -105,10 +108,62 @@ pub fn decider(
     }
     let mut session = start(setup, rehearsal)?;
     let Some(file) = &args.transcript else { return Ok(session) };
-    let out =
-        std::fs::File::create(file).map_err(|error| Failure::file(file, format!("cannot be created: {error}")))?;
-    session.write_transcript(Box::new(std::io::BufWriter::new(out)));
+    session.write_transcript(Box::new(Transcript::create(file)?));
     Ok(session)
+}
+
+/// The messages of a scheduler in another process. They are written in place, because they are of use if the run does
+/// not end. The first failed write is reported, and nothing is written after it, so no message is missing in the middle.
+struct Transcript {
+    path: PathBuf,
+    /// `None` after a failed write.
+    out: Option<BufWriter<File>>,
+}
+
+impl Transcript {
+    fn create(path: &Path) -> Result<Transcript, Failure> {
+        let unwritable = |error: io::Error| Failure::file(path, format!("cannot be created: {error}"));
+        // A pipe or a device has no lock, and cannot be cleared.
+        let is_file = std::fs::metadata(path).map_or(true, |found| found.is_file());
+        let file = match is_file {
+            true => {
+                let file = open_locked(path).map_err(unwritable)?;
+                let file = file.ok_or_else(|| Failure::file(path, "is being written by another dryrack"))?;
+                file.set_len(0).map_err(unwritable)?;
+                file
+            }
+            false => OpenOptions::new().append(true).open(path).map_err(unwritable)?,
+        };
+        Ok(Transcript { path: path.to_path_buf(), out: Some(BufWriter::new(file)) })
+    }
+
+    /// Runs a write. After a failed one, nothing is written.
+    fn unless_failed<T>(&mut self, otherwise: T, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<T>) -> T {
+        let Some(out) = &mut self.out else { return otherwise };
+        match write(out) {
+            Ok(done) => done,
+            Err(error) => {
+                warn(&format!(
+                    "note: {}: cannot be written: {error}; it lacks the last messages\n",
+                    self.path.display()
+                ));
+                // Do not write what is still buffered.
+                drop(self.out.take().map(BufWriter::into_parts));
+                otherwise
+            }
+        }
+    }
+}
+
+impl Write for Transcript {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(self.unless_failed(bytes.len(), |out| out.write_all(bytes).map(|()| bytes.len())))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.unless_failed((), BufWriter::flush);
+        Ok(())
+    }
 }
 
 /// Starts the scheduler in another process for this rehearsal.

@@ -1,5 +1,6 @@
 //! Compares two runs of a scenario seed by seed. `plan pair` and `what-if` print this comparison.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -63,7 +64,8 @@ const MOMENTS: u64 = 8;
 impl Futures<'_> {
     /// Runs both sides with every seed, then prints and writes the comparison. The results are in the order of the
     /// seeds, even if threads finish in a different order.
-    pub fn compare(&self, out: Option<&Path>, format: Format) -> ExitResult {
+    /// The files are put in place together with the `logs` of the runs.
+    pub fn compare(&self, out: Option<&Path>, logs: Vec<(WholeFile, io::Result<()>)>, format: Format) -> ExitResult {
         let seeded: Result<Vec<SeedPair>, Failure> = self.seeds.par_iter().map(|seed| self.run(*seed)).collect();
         let seeded = seeded?;
         let paired: Vec<PairedSeed> = seeded.iter().map(|seed| seed.paired.clone()).collect();
@@ -76,8 +78,8 @@ impl Futures<'_> {
             let mut json = serde_json::to_string_pretty(&whole).expect("it has a JSON form");
             json.push('\n');
             std::fs::create_dir_all(dir).map_err(|error| Failure::uncreated(dir, &error))?;
-            WholeFile::write(&dir.join("pair.json"), json.as_bytes())?;
-            WholeFile::write(&dir.join("jobs.csv"), &jobs_csv(&paired, self.words))?;
+            let files = [("pair.json", json.into_bytes()), ("jobs.csv", jobs_csv(&paired, self.words))];
+            WholeFile::write_all_with(logs, files.map(|(name, bytes)| (dir.join(name), bytes)))?;
         }
         match format {
             Format::Human => print(&self.human(&seeded, &found, &metrics, (&changed, &reasons)))?,

@@ -42,12 +42,9 @@ pub fn names(is_anonymous: bool) -> Names {
 pub fn write(source: &ClusterSource<'_>, names: Names, out: &Path) -> ExitResult {
     let imported = import_kubernetes(source, names).map_err(|faults| Failure::Input(faults.to_string()))?;
     std::fs::create_dir_all(out).map_err(|error| Failure::file(out, format!("cannot be made: {error}")))?;
-    if let Some(table) = &imported.names {
-        WholeFile::write(&out.join("names.csv"), table_text(table).as_bytes())?;
-    }
-    for (name, text) in &imported.files {
-        WholeFile::write(&out.join(name), text.as_bytes())?;
-    }
+    let names = imported.names.iter().map(|table| (out.join("names.csv"), table_text(table).into_bytes()));
+    let files = imported.files.iter().map(|(name, text)| (out.join(name), text.clone().into_bytes()));
+    WholeFile::write_all(names.chain(files))?;
     tell(&imported, out)
 }
 

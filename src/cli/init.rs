@@ -121,20 +121,20 @@ pub fn init(args: &InitArgs) -> ExitResult {
     let trace = chosen.trace.as_ref().map(|logged| trace_text(&args.out, logged)).transpose()?;
     let of_machine =
         catalog::machine(&chosen.machine).map_or(0, |machine| machine.gpus.iter().map(|gpus| gpus.count).sum());
-    let (nodes, gpus) = match args.source.is_given() {
+    let (nodes, gpus, found) = match args.source.is_given() {
         true => found_nodes(args, &part)?,
-        false => (nodes_of_machine(&chosen, of_machine), of_machine),
+        false => (nodes_of_machine(&chosen, of_machine), of_machine, None),
     };
     let jobs = trace.unwrap_or_else(|| example_jobs(gpus));
     let plan_text = match &chosen.trace {
         Some(logged) if !args.source.is_given() && !plan.exists() => plan_text(&args.out, logged, of_machine),
         _ => None,
     };
-    WholeFile::write(&args.out, scenario_text(&chosen, &nodes, &jobs).as_bytes())?;
-    if let Some(text) = &plan_text {
-        WholeFile::write(&plan, text.as_bytes())?;
-    }
-    report(&chosen, &args.out, plan_text.is_some().then_some(plan.as_path()))
+    let has_plan = plan_text.is_some();
+    let files = found.map(|text| (part, text)).into_iter().chain(plan_text.map(|text| (plan.clone(), text)));
+    let files = files.chain([(args.out.clone(), scenario_text(&chosen, &nodes, &jobs))]);
+    WholeFile::write_all(files.map(|(path, text)| (path, text.into_bytes())))?;
+    report(&chosen, &args.out, has_plan.then_some(plan.as_path()))
 }
 
 /// Checks the new file as `dryrack check` does, and says what to do next.
@@ -310,23 +310,23 @@ fn plan_text(scenario: &Path, logged: &Logged, gpus: u32) -> Option<String> {
     ))
 }
 
-/// Writes the nodes that the source reports to a file of their own, and includes that file. Also returns the largest
-/// number of GPUs in one of them.
-fn found_nodes(args: &InitArgs, part: &Path) -> Result<(String, u32), Failure> {
+/// The nodes that the source reports: what includes the file `part`, the largest number of GPUs in one of them, and the
+/// text of that file.
+fn found_nodes(args: &InitArgs, part: &Path) -> Result<(String, u32, Option<String>), Failure> {
     let (snapshot, at) = args.source.read()?;
     if snapshot.nodes.is_empty() {
         return Err(Failure::Input(format!("error: --from {} reports no nodes", shown_url(args.source.from()))));
     }
     let about = vec![format!("Found by `dryrack init --from {}` at {}.", shown_url(args.source.from()), at.wall)];
     let options = FoundOptions { idle_up_to: IDLE_UP_TO, gpu: None, without_use: true };
-    WholeFile::write(part, nodes_text(&snapshot.nodes, &about, &options).as_bytes())?;
+    let found = nodes_text(&snapshot.nodes, &about, &options);
     snapshot.notes.iter().for_each(|note| warn(&format!("note: {note}\n")));
     let name = part.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     warn(&format!("{} in {}\n", counted(snapshot.nodes.len(), "node"), part.display()));
     let gpus = snapshot.nodes.iter().map(|node| node.gpus.len()).max().unwrap_or(0);
     let text =
         format!("# The machines, as they were found. `dryrack probe --out` writes this file again.\ninclude: {name}\n");
-    Ok((text, u32::try_from(gpus).unwrap_or(u32::MAX)))
+    Ok((text, u32::try_from(gpus).unwrap_or(u32::MAX), Some(found)))
 }
 
 /// Jobs that fit the machines of the scenario: one with all GPUs of a node, and small ones that arrive over a

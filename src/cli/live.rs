@@ -112,10 +112,18 @@ pub fn live(args: &LiveArgs, format: Format) -> ExitResult {
             Some(cluster) => dryrack_live::run_on_slurm(&work, cluster, &mut sinks),
         }
     };
-    let ended = |error| Failure::file(&path, format!("the run ended, but its log cannot be stored: {error}"));
-    let end = guarded(run).map_err(fault)?.map_err(ended)?;
-    log.finish(end.at)?.keep(Ok(()))?;
-    print_result(&path, &rehearsal, &header, results, end, format)
+    let end = match guarded(run).map_err(fault)? {
+        Ok(end) => end,
+        Err(error) => {
+            let partial = log.unfinished().0.leave();
+            let part = format!("the run was ended; its log up to then is {}", partial.display());
+            return Err(Failure::Input(format!("error: {error}; {part}\n")));
+        }
+    };
+    let stored = log.finish(end.at).map_err(Failure::from).and_then(|log| log.keep(Ok(())));
+    // Print the result even if its log cannot be stored: the run cannot be repeated.
+    let exit = print_result(&path, &rehearsal, &header, results, end, format)?;
+    stored.map(|()| exit)
 }
 
 /// The source of readings of this machine's GPUs.

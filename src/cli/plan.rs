@@ -279,6 +279,8 @@ fn merged(args: &MergeArgs, format: Format) -> ExitResult {
         return Err(Failure::Input(message));
     }
     std::fs::create_dir_all(&args.out).map_err(|error| Failure::uncreated(&args.out, &error))?;
+    // A plan that is running in this folder must not lose its journal.
+    let _lock = Journal::reserve(&args.out.join("runs.jsonl")).map_err(|error| into_failure(&error))?;
     finish(&planning, &runs, None, (Some(&args.out), None), format)
 }
 
@@ -332,12 +334,15 @@ fn finish(
     if let Some(dir) = out {
         let mut json = serde_json::to_string_pretty(&whole).expect("it has a JSON form");
         json.push('\n');
-        WholeFile::write(&dir.join("runs.jsonl"), &Journal::sorted(&planning.header, runs))?;
-        WholeFile::write(&dir.join("alternatives.csv"), &comparison.csv(plan))?;
-        WholeFile::write(&dir.join("plan.json"), json.as_bytes())?;
         let shown = PlanPage { answer: &found, note: note.as_deref(), breaks: &lines, growth: growth.as_ref() };
         let html = page((plan, &planning.assumed), &planning.header, (&comparison, runs), &shown);
-        WholeFile::write(&dir.join("report.html"), html.as_bytes())?;
+        let files = [
+            ("runs.jsonl", Journal::sorted(&planning.header, runs)),
+            ("alternatives.csv", comparison.csv(plan)),
+            ("plan.json", json.into_bytes()),
+            ("report.html", html.into_bytes()),
+        ];
+        WholeFile::write_all(files.map(|(name, bytes)| (dir.join(name), bytes)))?;
     }
     match format {
         Format::Human => {

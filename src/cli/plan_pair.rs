@@ -52,7 +52,7 @@ pub fn pair(args: &PairArgs, format: Format) -> ExitResult {
         tells_by_exit: false,
         repeat: &|seed, side| Overrides::default().with_set(&plan.set(cells[side])).repeat(&plan.scenario, seed),
     };
-    super::test::pool(args.threads)?.install(|| futures.compare(args.out.as_deref(), format))
+    super::test::pool(args.threads)?.install(|| futures.compare(args.out.as_deref(), Vec::new(), format))
 }
 
 /// The index of the alternative that the user typed. Every factor with more than one value must be given.

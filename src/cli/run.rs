@@ -350,20 +350,9 @@ impl Shown<'_> {
             // The report must not depend on the folder that the user chose, so the command contains DIR.
             command: &format!("{command} --report DIR"),
         };
-        write_all(dir, report.files())?;
+        WholeFile::write_all(report.files().into_iter().map(|(name, bytes)| (dir.join(name), bytes)))?;
         picture.map_or(Ok(()), |picture| picture.draw(&dir.join("report.html")))
     }
-}
-
-/// Writes files into a folder, and puts them in place once all of them are complete.
-pub fn write_all(dir: &Path, files: dryrack_report::Files) -> Result<(), Failure> {
-    let mut kept = Vec::new();
-    for (name, bytes) in files {
-        let mut file = WholeFile::create(&dir.join(name))?;
-        let written = std::io::Write::write_all(&mut file, &bytes);
-        kept.push((file, written));
-    }
-    WholeFile::keep_all(kept)
 }
 
 fn report(shown: &Shown<'_>, wall: std::time::Duration, format: Format) -> Result<(), Failure> {

@@ -1,8 +1,6 @@
 //! `dryrack swarm`: runs random worlds with every check enabled.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
@@ -164,14 +162,13 @@ pub fn swarm(args: &SwarmArgs, format: Format) -> ExitResult {
 
 /// Writes the log of one world. If this world breaks here, the error is ignored, because the later run reports it.
 fn write_log(file: &Path, rehearsal: Rehearsal) -> Result<(), Failure> {
-    let unwritable = |error: std::io::Error| Failure::file(file, format!("cannot be written: {error}"));
-    let out = BufWriter::new(File::create(file).map_err(unwritable)?);
-    let mut log = LogWriter::new(out, &header(&rehearsal))?;
+    let mut log = LogWriter::new(WholeFile::create(file)?, &header(&rehearsal))?;
     let options = RunOptions { most_records: MOST_RECORDS_OF_A_WORLD, ..RunOptions::default() };
-    match guarded_run(|| run(&rehearsal, options, &mut [&mut log])) {
-        Ok(end) => log.finish(end.at).and_then(|mut out| out.flush()).map_err(unwritable),
-        Err(_) => Ok(()),
-    }
+    let (out, written) = match guarded_run(|| run(&rehearsal, options, &mut [&mut log])) {
+        Ok(end) => (log.finish(end.at)?, Ok(())),
+        Err(_) => log.unfinished(),
+    };
+    out.keep(written)
 }
 
 /// One world of the swarm.

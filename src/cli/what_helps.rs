@@ -248,7 +248,6 @@ impl Found<'_> {
         std::fs::create_dir_all(dir).map_err(|error| Failure::uncreated(dir, &error))?;
         let mut json = serde_json::to_string_pretty(&self.json()).expect("it has a JSON form");
         json.push('\n');
-        WholeFile::write(&dir.join("what-helps.json"), json.as_bytes())?;
         let mut csv = csv::Writer::from_writer(Vec::new());
         csv.write_record(["change", "hours_saved", "low", "high", "queue_wait_p95_seconds", "never_run", "flags"])
             .expect("written into memory");
@@ -266,7 +265,6 @@ impl Found<'_> {
             ])
             .expect("written into memory");
         }
-        WholeFile::write(&dir.join("what-helps.csv"), &csv.into_inner().expect("written into memory"))?;
         let report = HelpsReport {
             title: self.title.to_string(),
             answer: self.sentence(),
@@ -274,7 +272,11 @@ impl Found<'_> {
             rows: self.rows(),
             command: self.command(),
         };
-        WholeFile::write(&dir.join("report.html"), report.html().as_bytes())
+        WholeFile::write_all([
+            (dir.join("what-helps.json"), json.into_bytes()),
+            (dir.join("what-helps.csv"), csv.into_inner().expect("written into memory")),
+            (dir.join("report.html"), report.html().into_bytes()),
+        ])
     }
 }
 

@@ -1,10 +1,11 @@
 //! `dryrack what-if`: compares a run with the same run that continues under another fleet, profile or policy.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::exit::{Exit, ExitResult, Failure};
+use super::exit::{ExitResult, Failure};
 use super::fault::fault_text;
 use super::futures::Futures;
 use super::guard::guarded;
@@ -86,11 +87,11 @@ pub fn what_if(args: &WhatIfArgs, format: Format) -> ExitResult {
         tells_by_exit: args.exit_code,
         repeat: &command,
     };
-    let done = super::test::pool(args.threads)?.install(|| futures.compare(args.out.as_deref(), format))?;
-    match &args.out {
-        Some(dir) => args.write_logs(dir, load(seeds[0])?, &command).map(|_| done),
-        None => Ok(done),
-    }
+    let logs = match &args.out {
+        Some(dir) => args.logs(dir, load(seeds[0])?, &command)?,
+        None => Vec::new(),
+    };
+    super::test::pool(args.threads)?.install(|| futures.compare(args.out.as_deref(), logs, format))
 }
 
 impl WhatIfArgs {
@@ -106,8 +107,14 @@ impl WhatIfArgs {
         Options { seed: seed.map(|seed| seed.to_string()), until: self.until.clone(), ..overrides }
     }
 
-    /// Writes the logs of both runs. The log of the branch names its parent log, but each log can be replayed alone.
-    fn write_logs(&self, dir: &Path, both: [Rehearsal; 2], command: &dyn Fn(u64, usize) -> String) -> ExitResult {
+    /// Writes the logs of both runs, and leaves it to the caller to put them in place. The log of the branch names its parent log, but each log can be replayed alone.
+    fn logs(
+        &self,
+        dir: &Path,
+        both: [Rehearsal; 2],
+        command: &dyn Fn(u64, usize) -> String,
+    ) -> Result<Vec<(WholeFile, io::Result<()>)>, Failure> {
+        std::fs::create_dir_all(dir).map_err(|error| Failure::uncreated(dir, &error))?;
         let mut files = Vec::new();
         let mut parent = None;
         for (side, (rehearsal, name)) in both.iter().zip(["base.jsonl", "branch.jsonl"]).enumerate() {
@@ -129,7 +136,6 @@ impl WhatIfArgs {
             files.push((log.finish(rehearsed.until)?, Ok(())));
             parent = Some(rehearsed.digest.to_string());
         }
-        WholeFile::keep_all(files)?;
-        Ok(Exit::Fine)
+        Ok(files)
     }
 }

@@ -109,6 +109,12 @@ impl<W: Write> LogWriter<W> {
         }
     }
 
+    /// The log of a run that has no end, and whether all its records were written. Without a footer, it reads as
+    /// incomplete.
+    pub fn unfinished(self) -> (W, io::Result<()>) {
+        (self.out, self.failure.map_or(Ok(()), Err))
+    }
+
     /// Writes the footer.
     pub fn finish(mut self, end: SimTime) -> io::Result<W> {
         if let Some(failure) = self.failure {

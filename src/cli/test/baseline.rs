@@ -131,6 +131,16 @@ pub enum Updates<'a> {
 }
 
 impl Updates<'_> {
+    /// Whether any run of this scenario file may be stored.
+    fn concern(self, file: &Path) -> bool {
+        match self {
+            Updates::None => false,
+            Updates::All => true,
+            // The name of a run begins with its file.
+            Updates::Only(names) => names.iter().any(|name| name.starts_with(&file.display().to_string())),
+        }
+    }
+
     fn includes(self, name: &str) -> bool {
         match self {
             Updates::None => false,
@@ -151,6 +161,8 @@ pub fn compare(dir: &Path, tested: &[Tested], asked: &BaselineRequest<'_>) -> Re
     let mut explained = 0;
     for tested in tested {
         let path = place(dir, &tested.file);
+        // Lock the file before it is read, so that two processes that store runs in it do not undo each other.
+        let file = updates.concern(&tested.file).then(|| begin(&path)).transpose()?;
         let mut stored = read(&path)?;
         let mut is_stored_anew = false;
         if asked.is_whole && tested.cases.iter().all(is_run) {
@@ -180,8 +192,8 @@ pub fn compare(dir: &Path, tested: &[Tested], asked: &BaselineRequest<'_>) -> Re
             }
             runs.push(ComparedRun { file: tested.file.clone(), name, change });
         }
-        if is_stored_anew {
-            write(&path, &stored)?;
+        if let Some(file) = file.filter(|_| is_stored_anew) {
+            write(file, &path, &stored)?;
         }
     }
     let gone = if asked.is_whole { gone(dir, asked.paths) } else { Vec::new() };
@@ -367,10 +379,16 @@ fn written(stored: &BTreeMap<String, Stored>) -> String {
     text
 }
 
-fn write(path: &Path, stored: &BTreeMap<String, Stored>) -> Result<(), Failure> {
+/// Begins to write a file of the baseline, and locks it.
+fn begin(path: &Path) -> Result<WholeFile, Failure> {
+    let folder = path.parent().unwrap_or(path);
+    std::fs::create_dir_all(folder).map_err(|error| Failure::uncreated(folder, &error))?;
+    WholeFile::create(path)
+}
+
+fn write(mut file: WholeFile, path: &Path, stored: &BTreeMap<String, Stored>) -> Result<(), Failure> {
     let text = written(stored);
     let unwritable = |error: std::io::Error| Failure::file(path, format!("cannot be written: {error}"));
-    std::fs::create_dir_all(path.parent().unwrap_or(path)).map_err(unwritable)?;
     let packed = compressed(path);
     let other = match text.len() > PLAIN_BYTES {
         true => {
@@ -381,7 +399,8 @@ fn write(path: &Path, stored: &BTreeMap<String, Stored>) -> Result<(), Failure> 
             path
         }
         false => {
-            WholeFile::write(path, text.as_bytes())?;
+            let written = file.write_all(text.as_bytes());
+            file.keep(written)?;
             &packed
         }
     };
