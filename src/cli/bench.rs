@@ -13,7 +13,7 @@ use serde_json::json;
 use super::exit::{Exit, ExitResult, Failure};
 use super::fault::fault_text;
 use super::guard::guarded;
-use super::output::{Format, print, print_json};
+use super::output::{Format, end_if_closed, print, print_json};
 use super::run::Overrides;
 use dryrack_engine::{Accounts, Audit, Progress, Rehearsal, RunOptions, run};
 use dryrack_event::{Digest, Digester, Event, Input, Sink};
@@ -76,6 +76,7 @@ pub fn bench(args: &BenchArgs, format: Format) -> ExitResult {
             Format::Human => print(&measured.describe())?,
             Format::Json => rows.push(measured.json()),
         }
+        end_if_closed()?;
     }
     if format == Format::Json {
         print_json(&rows)?;

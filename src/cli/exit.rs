@@ -38,7 +38,8 @@ impl From<Exit> for ExitCode {
 pub enum Failure {
     /// An input error. It is printed on stderr unchanged; exit 2.
     Input(String),
-    /// The program that reads our output has closed it. Nothing is printed, and this is not an error.
+    /// The program that reads our output has closed it, and output is all that the command makes. Nothing is printed,
+    /// and this is not an error.
     BrokenPipe,
     /// An invariant broke. The message is printed on stderr; exit 3.
     Ours(String),
@@ -54,6 +55,14 @@ impl Failure {
             Failure::BrokenPipe => Exit::Fine,
             Failure::Ours(_) => Exit::OurFault,
             Failure::Killed(_) => Exit::Failed,
+        }
+    }
+
+    /// Both failures, of two pieces of work.
+    pub fn and(self, other: Failure) -> Failure {
+        match (self, other) {
+            (Failure::Input(one), Failure::Input(other)) => Failure::Input(format!("{}\n{other}", one.trim_end())),
+            (one, _) => one,
         }
     }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::each_seed::each_seed;
 use super::exit::{Exit, ExitResult, Failure};
 use super::guard::guarded;
-use super::output::{Format, WholeFile, print, print_json, warn};
+use super::output::{Format, WholeFile, end_if_closed, print, print_json, warn};
 use super::progress::with_line;
 use super::swarm::seeds;
 use dryrack_hunt::{
@@ -62,6 +62,7 @@ pub fn hunt(args: &HuntArgs, format: Format) -> ExitResult {
     if args.draw {
         for seed in args.seeds.clone() {
             print(&kind.draw(seed))?;
+            end_if_closed()?;
         }
         return Ok(Exit::Fine);
     }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -77,13 +78,33 @@ impl Color {
 /// The largest width of a line on a terminal.
 const WIDTH: usize = 100;
 
+/// Whether the program that reads stdout has closed it.
+static IS_CLOSED: AtomicBool = AtomicBool::new(false);
+
 /// Prints data for people. Colours are removed if they are not wanted. Long lines are folded on a terminal only: a
 /// program that reads the text gets each line whole.
+///
+/// If the reader has closed stdout, as `head` does, the command goes on without output, so that its exit code is that
+/// of its result.
 pub fn print(text: &str) -> io::Result<()> {
     let fold = folder();
     let mut out = anstream::stdout().lock();
-    out.write_all(fold(text).as_bytes())?;
-    out.flush()
+    unless_closed(out.write_all(fold(text).as_bytes()).and_then(|()| out.flush()))
+}
+
+fn unless_closed(written: io::Result<()>) -> io::Result<()> {
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+            IS_CLOSED.store(true, Ordering::Relaxed);
+            Ok(())
+        }
+        written => written,
+    }
+}
+
+/// Ends a command that only prints, and would go on, if the reader has closed stdout.
+pub fn end_if_closed() -> Result<(), Failure> {
+    if IS_CLOSED.load(Ordering::Relaxed) { Err(Failure::BrokenPipe) } else { Ok(()) }
 }
 
 /// What folds text for stdout. If stdout is not a terminal, text stays as it is.
@@ -145,8 +166,7 @@ fn columns(text: &str) -> usize {
 pub fn print_json(value: &impl Serialize) -> io::Result<()> {
     let text = serde_json::to_string_pretty(value).expect("our own values have a JSON form");
     let mut out = io::stdout().lock();
-    writeln!(out, "{text}")?;
-    out.flush()
+    unless_closed(writeln!(out, "{text}").and_then(|()| out.flush()))
 }
 
 /// Prints the output of the command-line parser. Help and version are data on stdout, and a failed write is an error. A

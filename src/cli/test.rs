@@ -34,6 +34,7 @@ mod why;
 
 use std::collections::BTreeSet;
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use rayon::prelude::*;
@@ -42,7 +43,7 @@ use super::causes::untested_options;
 use super::decider::OutsideChoice;
 use super::exit::{Exit, ExitResult, Failure};
 use super::marks::ReachedMarks;
-use super::output::{TestFormat, WholeFile, print, print_json, warn};
+use super::output::{TestFormat, WholeFile, end_if_closed, print, print_json, warn};
 use super::progress;
 use super::run::Overrides;
 use super::select::{refuse_others, scenario_files};
@@ -60,7 +61,9 @@ pub fn test(args: &TestArgs, format: TestFormat) -> ExitResult {
     }
     let mut seen = watch::snapshot(&args.paths);
     loop {
-        if let Err(failure) = once(args, format) {
+        let ended = once(args, format);
+        end_if_closed()?;
+        if let Err(failure) = ended {
             match failure {
                 Failure::Input(message) | Failure::Ours(message) | Failure::Killed(message) => {
                     warn(&format!("{}\n", message.trim_end()))
@@ -132,21 +135,21 @@ fn once(args: &TestArgs, format: TestFormat) -> ExitResult {
     } else {
         Vec::new()
     };
-    write_marks()?;
     let (left_out, wall) = (selection.left_out, begun.elapsed());
     let is_folded = folds(args, &tested, std::io::stdout().is_terminal());
     let outcome = Outcome { args, is_folded, tested, left_out, wall, compared, untold };
     // A reproduction loads the same file as the first case, so print the warnings of the first case only.
     outcome.tested.iter().for_each(|tested| warn(&tested.cases[0].warnings.to_string()));
-    report(&outcome, format)?;
     last::store(&outcome);
-    if let (Some(recorder), Some(path)) = (recorder, &args.record) {
-        recorder.write(path)?;
-    }
+    // Write each file even if another one cannot be written, and print the results in any case.
+    let recorded = recorder.zip(args.record.as_ref()).map_or(Ok(()), |(recorder, path)| recorder.write(path));
+    let files = [write_marks(), write_junit(&outcome), write_json(&outcome), recorded];
+    report(&outcome, format)?;
     let remarks = outcome.tested.iter().flat_map(|tested| &tested.cases).flat_map(|case| &case.remarks);
     // Each remark once, however many scenarios it is about.
     remarks.collect::<BTreeSet<_>>().into_iter().for_each(|remark| warn(&format!("note: {remark}\n")));
-    Ok(exit_of(&outcome))
+    let unwritten = files.into_iter().filter_map(Result::err);
+    unwritten.reduce(Failure::and).map_or_else(|| Ok(exit_of(&outcome)), Err)
 }
 
 /// Whether runs that passed are counted by folder: at a terminal, where nobody reads hundreds of lines, unless they are
@@ -163,14 +166,18 @@ fn report(outcome: &Outcome<'_>, format: TestFormat) -> Result<(), Failure> {
         TestFormat::Github => print(&format!("{}{}", human::text(outcome), github::annotations(outcome)))?,
         TestFormat::Tap => print(&tap::text(outcome))?,
     }
-    if let Some(path) = &outcome.args.junit {
-        WholeFile::write(path, junit::text(outcome).as_bytes())?;
-    }
-    if let Some(path) = &outcome.args.json {
-        let text = serde_json::to_string_pretty(&json::value(outcome)).expect("it has a JSON form") + "\n";
-        WholeFile::write(path, text.as_bytes())?;
-    }
     Ok(())
+}
+
+fn write_junit(outcome: &Outcome<'_>) -> Result<(), Failure> {
+    let write = |path: &PathBuf| WholeFile::write(path, junit::text(outcome).as_bytes());
+    outcome.args.junit.as_ref().map_or(Ok(()), write)
+}
+
+fn write_json(outcome: &Outcome<'_>) -> Result<(), Failure> {
+    let Some(path) = &outcome.args.json else { return Ok(()) };
+    let text = serde_json::to_string_pretty(&json::value(outcome)).expect("it has a JSON form") + "\n";
+    WholeFile::write(path, text.as_bytes())
 }
 
 /// A thread pool with this many threads, or with one for each core.

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use super::exit::{Exit, ExitResult, Failure};
-use super::output::{Format, print, warn};
+use super::output::{Format, end_if_closed, print, warn};
 use super::record::LEAST_EVERY;
 use super::source::SourceArgs;
 use dryrack_live::clock::{Clock, std_duration};
@@ -87,6 +87,7 @@ pub fn watch(args: &WatchArgs, format: Format) -> ExitResult {
             for fired in watch.take_snapshot(&snapshot, asked, now) {
                 ends += 1;
                 print_fired(&fired, policy, format)?;
+                end_if_closed()?;
             }
         }
         let since = clock.now().since_start - began.since_start;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::case::Status;
 use super::outcome::Outcome;
 use crate::exit::Failure;
-use crate::output::WholeFile;
+use crate::output::{WholeFile, warn};
 use dryrack_trace::Roots;
 
 /// Where the failures of tests in the current folder are kept; `None` if there is no cache folder.
@@ -29,8 +29,12 @@ pub fn store(outcome: &Outcome<'_>) {
         return;
     }
     let text = serde_json::to_string(&files).expect("paths that were typed have a JSON form");
-    let _kept = std::fs::create_dir_all(place.parent().unwrap_or(&place))
+    let is_kept = std::fs::create_dir_all(place.parent().unwrap_or(&place))
         .is_ok_and(|()| WholeFile::write(&place, text.as_bytes()).is_ok());
+    if !is_kept && place.exists() {
+        let why = "the files that failed cannot be stored, so `--rerun failed` would test those of an earlier test";
+        warn(&format!("note: {}: {why}\n", place.display()));
+    }
 }
 
 /// The files that failed in the last test in the current folder.

@@ -13,7 +13,7 @@ use super::baseline::{self, BaselineRequest, Change, ComparedRun, Updates};
 use super::case::{self, Tested};
 use super::{plan, pool};
 use crate::exit::{Exit, ExitResult, Failure};
-use crate::output::{Format, print, print_json};
+use crate::output::{Format, end_if_closed, print, print_json};
 use crate::progress;
 use crate::run::Overrides;
 use crate::select::{refuse_others, scenario_files};
@@ -154,6 +154,7 @@ fn ask(changed: &[&ComparedRun]) -> Result<Answers, Failure> {
 fn answer(typed: &mut impl Iterator<Item = std::io::Result<String>>) -> Result<Answer, Failure> {
     loop {
         print(QUESTION)?;
+        end_if_closed()?;
         let Some(line) = typed.next() else {
             print("\n")?;
             return Ok(Answer::Quit);
