@@ -28,6 +28,7 @@ mod crashes;
 mod deployments;
 mod determinism;
 mod diagnostics;
+mod disks;
 mod explained;
 mod extending;
 mod first;
@@ -142,6 +143,7 @@ fn main() {
         crashes::trials,
         deployments::trials,
         diagnostics::trials,
+        disks::trials,
         explained::trials,
         extending::trials,
         first::trials,
