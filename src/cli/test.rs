@@ -5,7 +5,7 @@
 //! | `plan` | selects files, cells of their matrices, and seeds |
 //! | `case` | runs and judges one of these |
 //! | `each` | runs all of them under every profile, without judging them |
-//! | `unfailing` | finds the expectations that no profile and no planted fault breaks |
+//! | `unfailing` | finds the expectations that no profile, planted fault or change of their scenario breaks |
 //! | `why` | explains the job that a failure is about |
 //! | `human`, `json`, `junit`, `github`, `tap` | the report, one form each |
 //! | `baseline` | compares decisions with stored ones |

@@ -2,6 +2,7 @@
 
 use dryrack_event::{Outcome, Reason};
 use dryrack_fleet::{Electricity, NodeClaim, NodeShape, Payment};
+use dryrack_planted::planted;
 use dryrack_units::{GpuShare, Permille, SimDuration, SimTime};
 use dryrack_workload::{AtMinimum, JobBehavior, UtilizationPolicy};
 
@@ -177,5 +178,6 @@ impl SavedAccount {
 
 /// Whether an attempt ended because something failed. A preemption is not a failure.
 pub(super) fn is_failure(outcome: Outcome, because: Reason) -> bool {
-    matches!(outcome, Outcome::Failed | Outcome::Lost) && because != Reason::Preempted
+    let is_preempted = because == Reason::Preempted && !planted!(PreemptionIsAFailure);
+    matches!(outcome, Outcome::Failed | Outcome::Lost) && !is_preempted
 }

@@ -61,6 +61,27 @@ impl Document {
         Document::matching(text.map(|(before, after)| format!("{before}{}{after}", scalar(word, true))), wanted)
     }
 
+    /// The document in which the part at this index of the list or map at the path and the next part change places.
+    pub fn with_next_first(&self, path: &[usize], index: usize) -> Option<Document> {
+        let mut wanted = self.tree.clone();
+        match &mut at_mut(&mut wanted, path)?.node {
+            Node::List(items) if index + 1 < items.len() => items.swap(index, index + 1),
+            Node::Map(entries) if index + 1 < entries.len() => entries.swap(index, index + 1),
+            Node::Scalar { .. } | Node::List(_) | Node::Map(_) => return None,
+        }
+        Document::matching(None, wanted)
+    }
+
+    /// The document with a further entry in the map at the path. `None` if the map has this key.
+    pub fn with_further(&self, path: &[usize], entry: &Entry) -> Option<Document> {
+        let mut wanted = self.tree.clone();
+        match &mut at_mut(&mut wanted, path)?.node {
+            Node::Map(entries) if entries.iter().all(|other| other.key != entry.key) => entries.push(entry.clone()),
+            Node::Scalar { .. } | Node::List(_) | Node::Map(_) => return None,
+        }
+        Document::matching(None, wanted)
+    }
+
     /// Returns the edited text if it parses to the wanted tree. Otherwise writes the tree as new text.
     fn matching(text: Option<String>, wanted: Tree) -> Option<Document> {
         let edited = text.and_then(Document::read).filter(|document| document.tree.is_alike(&wanted));

@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | `document` | leaves out and replaces parts of a text, and keeps its comments, order and style |
 //! | `ddmin` | finds the parts that are needed, and the lowest number that is enough |
+//! | `changes` | each single change of a text, to see whether an expectation can fail |
 //! | `failing` | runs a candidate, and decides whether it still fails in the same way |
 //! | `reduce` | faults, then jobs, then nodes, then settings, then numbers, until nothing more can go |
 //!
@@ -16,6 +17,7 @@
 
 #![warn(clippy::unwrap_used)]
 
+mod changes;
 mod ddmin;
 mod document;
 mod failing;
@@ -24,6 +26,7 @@ mod reduce;
 #[cfg(test)]
 mod tests;
 
+pub use changes::{changes, with_included, with_one_expectation};
 pub use document::{is_composed, named_profile, with_entries, without_entry};
 pub use failing::{CandidateResult, Failing, Failures, Rehearser, Size, Unrun};
 pub use reduce::{Limits, MinimizeProgress, Minimized, Numbers, minimize};

@@ -79,6 +79,7 @@ faults! {
         WindowMustBeExceeded: "an idle time of exactly the window is not enough",
         GraceOfPolicyIsIgnored: "readings count from the start of a run, whatever the grace of its policy",
         LateSampleIsDropped: "a sample that arrives after a newer one is not used",
+        EachOddSampleIsReported: "each odd sample is reported, and not only the first of its kind in an attempt",
     }
     "back-off" {
         PauseDoesNotGrow: "every pause between attempts is as long as the first",
@@ -146,6 +147,7 @@ faults! {
         CostOnlyWhileReady: "a node costs nothing while it is not ready",
         EnergyOnlyWhileReady: "a node draws no power while it is not ready",
         QuantileRankIsRoundedDown: "a quantile is the value at the rank below",
+        PreemptionIsAFailure: "a preemption counts as a failure that its job survived",
         SlowdownOfShortJobsIsUnbounded: "the bounded slowdown divides by the run time, however short it is",
     }
     "intervals" {

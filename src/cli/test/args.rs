@@ -44,8 +44,9 @@ pub struct TestArgs {
     /// File of recorded decisions, as `conform` reads them, that can also distinguish options; may be repeated
     #[arg(long, value_name = "FILE", requires = "options")]
     pub records: Vec<PathBuf>,
-    /// List the expectations that hold under every profile that accepts their scenario, and with each fault of
-    /// `--fault`; fail if there are any. Such an expectation may tell nothing
+    /// List the expectations that never fail; fail if there are any. Such an expectation may check nothing. Each is judged
+    /// under every profile that accepts its scenario, with each fault of `--fault`, and then with one part of the scenario
+    /// left out, moved or replaced
     #[arg(long, conflicts_with_all = [
         "profile", "outside", "each_profile", "options", "junit", "json", "baseline", "slowest", "marks", "record",
     ])]

@@ -26,7 +26,7 @@ use dryrack_expect::{
 use dryrack_outside::{Command, CommandError};
 use dryrack_rehearse::names;
 use dryrack_report::LogWriter;
-use dryrack_scenario::{Cell, Loaded, load};
+use dryrack_scenario::{Cell, Loaded, load, load_text};
 use dryrack_scheduler::Caching;
 use dryrack_swarm::RunMarks;
 use dryrack_units::counted;
@@ -352,6 +352,20 @@ pub fn judged_once(file: &Path, overrides: &Overrides) -> Case {
     test_case(file, overrides, &Context { overrides, keeps_decisions: false, marks: None, recorder: None }, |_| 0)
 }
 
+/// Runs another text in the place of a scenario once, and judges it without its reproductions. `None` if it is no valid
+/// scenario.
+pub fn judged_as(file: &Path, text: &str, overrides: &Overrides) -> Option<Case> {
+    let folder = file.parent().unwrap_or_else(|| Path::new(""));
+    let loaded = load_text(&file.to_string_lossy(), text, folder, &overrides.lower(file)).ok()?;
+    let context = Context { overrides, keeps_decisions: false, marks: None, recorder: None };
+    Some(test_loaded((file, loaded), now(), overrides, &context, |_| 0))
+}
+
+#[expect(clippy::disallowed_methods, reason = "how long a run took is shown, and reaches no run")]
+fn now() -> Instant {
+    Instant::now()
+}
+
 /// Runs the scenario once. `prepare` may change it first. It returns a number `n`: a failure of one of the first `n`
 /// expectations gets an explanation.
 fn test_case(
@@ -360,12 +374,20 @@ fn test_case(
     context: &Context<'_>,
     prepare: impl FnOnce(&mut Loaded) -> usize,
 ) -> Case {
-    #[expect(clippy::disallowed_methods, reason = "how long it took is said, and reaches no run")]
-    let begun = Instant::now();
-    let mut loaded = match load(file, &overrides.lower(file)) {
-        Ok(loaded) => loaded,
-        Err(diagnostics) => return not_loaded(file, diagnostics, begun.elapsed()),
-    };
+    let begun = now();
+    match load(file, &overrides.lower(file)) {
+        Ok(loaded) => test_loaded((file, loaded), begun, overrides, context, prepare),
+        Err(diagnostics) => not_loaded(file, diagnostics, begun.elapsed()),
+    }
+}
+
+fn test_loaded(
+    (file, mut loaded): (&Path, Loaded),
+    begun: Instant,
+    overrides: &Overrides,
+    context: &Context<'_>,
+    prepare: impl FnOnce(&mut Loaded) -> usize,
+) -> Case {
     let explained = prepare(&mut loaded);
     let Loaded { rehearsal, expectations, warnings, shares, outside, .. } = loaded;
     let repeat = overrides.repeat(file, rehearsal.seed);
@@ -470,6 +492,11 @@ fn not_loaded(file: &Path, diagnostics: Diagnostics, wall: Duration) -> Case {
 }
 
 impl Case {
+    /// Whether the run came to its end, so that its expectations were judged.
+    pub fn is_judged(&self) -> bool {
+        matches!(self.status, Status::Passed | Status::Failed)
+    }
+
     fn blank() -> Case {
         Case {
             title: String::new(),

@@ -1,24 +1,26 @@
-//! Finds the expectations that never fail: not under any profile that accepts their scenario, and not with any of the
-//! given planted faults. An expectation that cannot fail is no check.
+//! Finds the expectations that never fail: not under any profile that accepts their scenario, not with any of the given
+//! planted faults, and not if a single part of the scenario is changed. An expectation that cannot fail is no check.
 //!
 //! An entry of `expect:` counts once, whatever number of subjects or cells it is judged for. It has failed if it
 //! failed for one of them. A run that ends in an internal error or is endless judges nothing. The witnesses of a
 //! reproduction are not counted: `test` itself requires that they fail under the scenario's own profile.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use indicatif::ProgressBar;
 use rayon::prelude::*;
 use serde_json::json;
 
 use super::args::TestArgs;
-use super::case::{CaseVerdict, Status, judged_once};
+use super::case::{Case, CaseVerdict, judged_as, judged_once};
 use super::plan::{Plan, name};
 use super::pool;
 use crate::exit::{Exit, ExitResult, Failure};
 use crate::output::{TestFormat, print, print_json, warn};
 use crate::progress;
 use crate::run::Overrides;
+use dryrack_minimize::{changes, with_included, with_one_expectation};
 use dryrack_nearest::nearest;
 use dryrack_planted::{Fault, choose};
 use dryrack_profile::profile_names;
@@ -64,7 +66,12 @@ pub fn unfailing(plans: &[Plan], overrides: &Overrides, args: &TestArgs, format:
             (judged, failed)
         })
     });
-    let never: Vec<_> = judged.iter().filter(|(place, _)| !failed.contains(*place)).collect();
+    let left: Vec<&Place> = judged.keys().filter(|place| !failed.contains(*place)).collect();
+    let by_change = pool.install(|| failing_when_changed(plans, overrides, &left));
+    let never: Vec<_> =
+        judged.iter().filter(|(place, _)| !failed.contains(*place) && !by_change.contains(*place)).collect();
+    let of_profiles = judged.len() - left.len();
+    let of_changes = left.len() - never.len();
     match format {
         TestFormat::Json => {
             let entry = |(place, expectation): &(&Place, &(String, String))| {
@@ -73,6 +80,7 @@ pub fn unfailing(plans: &[Plan], overrides: &Overrides, args: &TestArgs, format:
             };
             print_json(&json!({
                 "expectations": judged.len(), "profiles": profile_names().count(), "faults": faults.len(),
+                "failed_under_a_profile_or_fault": of_profiles, "failed_after_a_change": of_changes,
                 "unfailing": never.iter().map(entry).collect::<Vec<_>>(),
             }))?;
         }
@@ -85,12 +93,39 @@ pub fn unfailing(plans: &[Plan], overrides: &Overrides, args: &TestArgs, format:
             let (profiles, faults) =
                 (counted(profile_names().count(), "profile"), counted(faults.len(), "planted fault"));
             print(&format!(
-                "{text}{} of {of} failed under none of {profiles}, and with none of {faults}\n",
+                "{text}{of}: {of_profiles} fail under one of {profiles} or with one of {faults}, {of_changes} if one part \
+                 of their scenario is changed, {} never\n",
                 never.len()
             ))?;
         }
     }
     Ok(if never.is_empty() { Exit::Fine } else { Exit::Failed })
+}
+
+/// Of the expectations that have not failed yet, those that fail if one part of their scenario is changed. A changed text
+/// that is no valid scenario is left out.
+fn failing_when_changed(plans: &[Plan], overrides: &Overrides, left: &[&Place]) -> BTreeSet<Place> {
+    let fails = |place: &Place| -> bool {
+        let (file, line, column) = place;
+        let Some(plan) = plans.iter().find(|plan| plan.file == Path::new(file)) else { return false };
+        let Some(alone) =
+            std::fs::read_to_string(&plan.file).ok().and_then(|text| with_one_expectation(&text, *line, *column))
+        else {
+            return false;
+        };
+        let fails_as = |text: &str, cell: &Cell| {
+            let case = judged_as(&plan.file, text, &overrides.with_set(&cell.set)).filter(Case::is_judged);
+            case.is_some_and(|case| case.judged.iter().any(|judged| !judged.verdict.passed))
+        };
+        let folder = plan.file.parent().unwrap_or_else(|| Path::new(""));
+        let included = with_included(&alone, |file| std::fs::read_to_string(folder.join(file)).ok());
+        let alone = included.unwrap_or(alone);
+        changes(&alone).iter().any(|text| plan.cells.iter().any(|cell| fails_as(text, cell)))
+    };
+    progress::with_bar((left.len() as u64, "expectations, with each part changed"), |bar| {
+        let failing = left.par_iter().inspect(|_| bar.inc(1)).filter(|place| fails(place));
+        failing.map(|place| (*place).clone()).collect()
+    })
 }
 
 /// The faults with these names.
@@ -137,7 +172,7 @@ fn judged_in(
         let chosen = profile.map_or(chosen.clone(), |profile| chosen.and_profile(profile));
         let case = judged_once(&plan.file, &chosen);
         bar.inc(1);
-        if is_own && !matches!(case.status, Status::Passed | Status::Failed) {
+        if is_own && !case.is_judged() {
             warn(&format!("note: {} was not judged\n", name(&plan.file, &cell.name)));
         }
         let verdict = |judged: CaseVerdict| {

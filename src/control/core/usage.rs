@@ -6,6 +6,7 @@ use super::parts::watch::Watch;
 use super::store::ReplicaIndex;
 use dryrack_event::{Command, Event, Phase};
 use dryrack_ids::AttemptId;
+use dryrack_planted::planted;
 use dryrack_policy::{Sample, UtilizationMonitor};
 use dryrack_units::{Permille, SimTime};
 use dryrack_workload::{PolicySource, UtilizationPolicy};
@@ -51,7 +52,7 @@ impl Core {
         let odd = watch.monitor.observe(self.now, &Sample { at, utilization, memory_entries });
         self.usage.note_sample(index);
         let Some(fault) = odd else { return };
-        if watch.is_first(fault) {
+        if watch.is_first(fault) || planted!(EachOddSampleIsReported) {
             self.emit(Event::SampleOdd { attempt, at, fault });
         }
     }
