@@ -4,12 +4,13 @@
 //!            ┌──────────────┐
 //!            v              │ analysed
 //!  (new) > pending ────> analysing                    a new attempt begins at pending again
-//!            │  placed      │ placed
-//!            v              v
-//!          scheduled ──> preparing ──> running
-//!            │   └──────────────────────^ │
-//!            │              │             │  cancelled, time limit, deadline
-//!            └──────────────┴──────┬──────┘
+//!            │ placed       │ placed
+//!            v              │
+//!          scheduled <──────┘
+//!            │  │ └─────> preparing ──> running
+//!            │  └─────────────┼─────────^ │
+//!            │                │           │  cancelled, time limit, deadline
+//!            └────────────────┴────┬──────┘
 //!                                  v
 //!                              stopping
 //!                                  │
@@ -41,6 +42,23 @@ mod tests {
             assert_eq!(is_attempt_edge(phase, Phase::Ended), phase != Phase::Ended, "{phase:?}");
             assert!(!is_attempt_edge(Phase::Ended, phase), "a final phase has no way out");
             assert!(!is_attempt_edge(phase, phase), "an edge leads somewhere else");
+        }
+    }
+
+    #[test]
+    fn the_edges_are_those_of_the_diagram() {
+        use Phase::{Analysing, Ended, Pending, Preparing, Running, Scheduled, Stopping};
+        let edges: [(Phase, &[Phase]); 7] = [
+            (Pending, &[Analysing, Scheduled, Ended]),
+            (Analysing, &[Pending, Scheduled, Ended]),
+            (Scheduled, &[Preparing, Running, Stopping, Ended]),
+            (Preparing, &[Running, Stopping, Ended]),
+            (Running, &[Stopping, Ended]),
+            (Stopping, &[Ended]),
+            (Ended, &[]),
+        ];
+        for ((from, next), to) in edges.into_iter().flat_map(|edge| Phase::ALL.map(|to| (edge, to))) {
+            assert_eq!(is_attempt_edge(from, to), next.contains(&to), "{from:?} to {to:?}");
         }
     }
 

@@ -98,6 +98,45 @@ mod tests {
     }
 
     #[test]
+    fn the_edges_are_those_of_the_diagram() {
+        use MemberState::{Assigned, Draining, Ended, Provisioning, Pulling, Running, Submitted, Terminating, Waiting};
+        let edges: [(MemberState, &[MemberState]); 9] = [
+            (Waiting, &[Submitted, Assigned, Terminating]),
+            (Submitted, &[Assigned, Terminating]),
+            (Assigned, &[Provisioning, Terminating]),
+            (Provisioning, &[Pulling, Terminating]),
+            (Pulling, &[Running, Terminating]),
+            (Running, &[Terminating]),
+            (Terminating, &[Draining, Ended]),
+            (Draining, &[Ended]),
+            (Ended, &[Waiting, Submitted]),
+        ];
+        for ((from, next), to) in edges.into_iter().flat_map(|edge| MemberState::ALL.map(|to| (edge, to))) {
+            assert_eq!(is_member_edge(from, to), next.contains(&to), "{from:?} to {to:?}");
+        }
+    }
+
+    #[test]
+    fn a_node_of_a_run_has_the_phase_of_its_state() {
+        use MemberState::{Assigned, Draining, Ended, Provisioning, Pulling, Running, Submitted, Terminating, Waiting};
+        // Each row is a state, its phase with a place, and its phase without one.
+        let rows = [
+            (Waiting, Phase::Pending, Phase::Pending),
+            (Submitted, Phase::Pending, Phase::Pending),
+            (Assigned, Phase::Scheduled, Phase::Scheduled),
+            (Provisioning, Phase::Scheduled, Phase::Scheduled),
+            (Pulling, Phase::Preparing, Phase::Preparing),
+            (Running, Phase::Running, Phase::Running),
+            (Terminating, Phase::Stopping, Phase::Pending),
+            (Draining, Phase::Stopping, Phase::Pending),
+            (Ended, Phase::Ended, Phase::Ended),
+        ];
+        for (state, with_place, without) in rows {
+            assert_eq!((state.phase(true), state.phase(false)), (with_place, without), "{state:?}");
+        }
+    }
+
+    #[test]
     fn every_state_leads_to_the_end() {
         for state in MemberState::ALL.into_iter().filter(|state| state.is_live()) {
             assert!(is_member_edge(state, MemberState::Terminating), "{state:?}");

@@ -34,4 +34,14 @@ mod tests {
         assert!(is_node_edge(NodeState::Joining, NodeState::Ready));
         assert!(!is_node_edge(NodeState::Ready, NodeState::Ready));
     }
+
+    #[test]
+    fn all_other_states_follow_each_other() {
+        use NodeState::{Gone, Joining, Maintenance, NotReady, Ready, Unreachable};
+        let states = [Joining, Ready, NotReady, Unreachable, Maintenance, Gone];
+        for (from, to) in states.into_iter().flat_map(|from| states.map(|to| (from, to))) {
+            let is_edge = from != to && (to != Joining || from == Gone);
+            assert_eq!(is_node_edge(from, to), is_edge, "{from:?} to {to:?}");
+        }
+    }
 }

@@ -50,3 +50,40 @@ pub fn is_member_edge_taken(from: MemberState, to: MemberState) -> bool {
 pub fn is_whole_edge_taken(from: WholeState, to: WholeState) -> bool {
     WHOLE.has(from as usize, to as usize)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_edges_that_were_taken_are_noted_and_no_others() {
+        let edges = [
+            (MemberState::Pulling, MemberState::Running),
+            (MemberState::Pulling, MemberState::Terminating),
+            (MemberState::Running, MemberState::Terminating),
+            (MemberState::Ended, MemberState::Waiting),
+        ];
+        // Once more for those that were noted before.
+        edges.into_iter().chain(edges).for_each(|(from, to)| take_member_edge(from, to));
+        for (from, to) in MemberState::ALL.into_iter().flat_map(|from| MemberState::ALL.map(|to| (from, to))) {
+            assert_eq!(is_member_edge_taken(from, to), edges.contains(&(from, to)), "{from:?} to {to:?}");
+        }
+        let edge = (WholeState::Running, WholeState::Pending);
+        take_whole_edge(edge.0, edge.1);
+        for (from, to) in WholeState::ALL.into_iter().flat_map(|from| WholeState::ALL.map(|to| (from, to))) {
+            assert_eq!(is_whole_edge_taken(from, to), (from, to) == edge, "{from:?} to {to:?}");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "a node of a run cannot go from Ended to Running")]
+    fn a_node_of_a_run_takes_no_other_edge() {
+        take_member_edge(MemberState::Ended, MemberState::Running);
+    }
+
+    #[test]
+    #[should_panic(expected = "a run cannot go from Ended to Running")]
+    fn a_run_takes_no_other_edge() {
+        take_whole_edge(WholeState::Ended, WholeState::Running);
+    }
+}

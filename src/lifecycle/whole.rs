@@ -61,4 +61,26 @@ mod tests {
             assert_eq!(is_whole_edge(state, WholeState::Ended), state == WholeState::Terminating, "{state:?}");
         }
     }
+
+    #[test]
+    fn the_edges_are_those_of_the_diagram() {
+        use WholeState::{Ended, Pending, Provisioning, Running, Submitted, Terminating};
+        let edges: [(WholeState, &[WholeState]); 6] = [
+            (Submitted, &[Provisioning, Running, Pending, Terminating]),
+            (Provisioning, &[Submitted, Running, Pending, Terminating]),
+            (Running, &[Submitted, Provisioning, Pending, Terminating]),
+            (Pending, &[Submitted, Terminating]),
+            (Terminating, &[Ended]),
+            (Ended, &[]),
+        ];
+        for ((from, next), to) in edges.into_iter().flat_map(|edge| WholeState::ALL.map(|to| (edge, to))) {
+            assert_eq!(is_whole_edge(from, to), next.contains(&to), "{from:?} to {to:?}");
+        }
+    }
+
+    #[test]
+    fn a_run_is_active_before_it_pauses_or_ends() {
+        let active = WholeState::ALL.into_iter().filter(|state| state.is_active());
+        assert!(active.eq([WholeState::Submitted, WholeState::Provisioning, WholeState::Running]));
+    }
 }
