@@ -185,4 +185,30 @@ mod tests {
         assert!(set.remove(200) && !set.remove(200) && set.remove(3));
         assert_eq!(set, BlockSet::default());
     }
+
+    #[test]
+    fn a_set_has_room_for_each_block_that_an_instance_can_have() {
+        let blocks = [3, 67, 131, 63, 64, MOST_BLOCKS as u16 - 1];
+        let mut set = BlockSet::default();
+        assert!(blocks.iter().all(|block| set.insert(*block)));
+        assert_eq!((set.count(), set.is_empty()), (6, false));
+        assert!([0, 2, 4, 62, 65, 66, 68, 4094].iter().all(|block| !set.contains(*block)));
+        assert!(blocks.iter().all(|block| set.contains(*block) && set.remove(*block)));
+        assert!(set.is_empty());
+    }
+
+    #[test]
+    fn each_gpu_has_the_same_number_of_parts() {
+        let parts =
+            GpuParts { name: Arc::from("1g.10gb"), per_gpu: 7, share: GpuShare::new(142), memory: Bytes::from_gib(10) };
+        let blocks = Blocks::Parts(parts);
+        assert_eq!((blocks.split(32, 2), blocks.split(32, 0)), (Some(14), None));
+        // 585 * 7 = 4095 and 586 * 7 = 4102.
+        assert_eq!((blocks.split(32, 585), blocks.split(32, 586)), (Some(4095), None));
+    }
+
+    #[test]
+    fn only_a_number_is_stated() {
+        assert_eq!((Blocks::Count(4).stated(), Blocks::Auto.stated()), (4, 1));
+    }
 }

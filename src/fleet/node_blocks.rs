@@ -124,3 +124,95 @@ impl NodeStatus {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::blocks::GpuParts;
+    use crate::{GpuShape, GpuState, NodeState};
+    use dryrack_ids::FleetId;
+
+    /// An instance with 18 cores, 65 GiB of RAM and two GPUs.
+    fn instance(blocks: Blocks) -> NodeShape {
+        let gpus = vec![GpuShape::of("a", Bytes::from_gib(80)); 2];
+        let shape = NodeShape::of(MilliCpu::from_cores(18), Bytes::from_gib(65), gpus);
+        shape.into_instance(Instance {
+            fleet: FleetId::new(0),
+            blocks,
+            total_blocks: None,
+            disk: Bytes::ZERO,
+            backend: "remote".into(),
+            region: "remote".into(),
+            spot: false,
+            offer: None,
+        })
+    }
+
+    fn parts() -> Blocks {
+        let (share, memory) = (GpuShare::new(250), Bytes::from_gib(20));
+        Blocks::Parts(GpuParts { name: "quarter".into(), per_gpu: 4, share, memory })
+    }
+
+    fn whole(index: u16) -> GpuClaim {
+        GpuClaim { index, share: GpuShare::WHOLE, memory: Bytes::from_gib(80) }
+    }
+
+    #[test]
+    fn a_slice_has_its_part_of_everything() {
+        let halves = instance(Blocks::Auto);
+        assert_eq!(halves.total_blocks(), Some(2));
+        // 65 GiB are 66560 MiB, of which each of two blocks has 33280.
+        let (ram, gpu_memory) = (Bytes::from_mib(33280), Bytes::from_gib(80));
+        assert_eq!(halves.slice(1), Some(Slice { blocks: 1, cpus: 9, ram, gpus: 1, gpu_memory }));
+        let none = Slice { blocks: 0, cpus: 0, ram: Bytes::ZERO, gpus: 0, gpu_memory: Bytes::ZERO };
+        assert_eq!(halves.slice(0), Some(none));
+    }
+
+    #[test]
+    fn what_cannot_be_divided_belongs_to_no_block() {
+        let eighths = instance(parts());
+        assert_eq!(eighths.total_blocks(), Some(8));
+        // 18 / 8 = 2 cores, and 66560 / 8 = 8320 MiB of RAM.
+        let slice = Slice { blocks: 3, cpus: 6, ram: Bytes::from_mib(24960), gpus: 3, gpu_memory: Bytes::from_gib(20) };
+        assert_eq!(eighths.slice(3), Some(slice));
+    }
+
+    #[test]
+    fn blocks_hold_whole_gpus_or_their_parts() {
+        let halves = instance(Blocks::Auto);
+        assert_eq!([0, 1].map(|block| halves.gpus_of_block(block).to_vec()), [[whole(0)], [whole(1)]]);
+        let both = instance(Blocks::Count(1));
+        assert_eq!(both.gpus_of_block(0).to_vec(), [whole(0), whole(1)]);
+        let quarter = |index| GpuClaim { index, share: GpuShare::new(250), memory: Bytes::from_gib(20) };
+        let eighths = instance(parts());
+        let of_blocks = [0, 3, 4, 7].map(|block| eighths.gpus_of_block(block).to_vec());
+        assert_eq!(of_blocks, [[quarter(0)], [quarter(0)], [quarter(1)], [quarter(1)]]);
+    }
+
+    #[test]
+    fn parts_of_one_gpu_are_held_together() {
+        let cut = instance(parts()).cut(&[5, 0, 4]).expect("a split instance");
+        let held = |index, share, gib| GpuClaim { index, share: GpuShare::new(share), memory: Bytes::from_gib(gib) };
+        assert_eq!(cut.gpus.to_vec(), [held(0, 250, 20), held(1, 500, 40)]);
+        assert_eq!((cut.cpu, cut.ram), (MilliCpu::from_cores(6), Bytes::from_mib(24960)));
+    }
+
+    #[test]
+    fn a_block_is_idle_if_nobody_holds_it_and_its_gpus_are_usable() {
+        let shape = instance(Blocks::Auto);
+        let mut status = NodeStatus::idle(NodeState::Ready, &shape);
+        let idle =
+            |status: &NodeStatus| (status.idle_blocks(&shape).collect::<Vec<_>>(), status.count_idle_blocks(&shape));
+        assert_eq!(idle(&status), (vec![0, 1], 2));
+        status.blocks.insert(0);
+        assert_eq!(idle(&status), (vec![1], 1));
+        status.gpus[0].state = GpuState::Failed;
+        assert_eq!(idle(&status), (vec![1], 1));
+        status.gpus[1].foreign.memory = Bytes::from_gib(1);
+        assert_eq!(idle(&status), (vec![], 0));
+        status.blocks.remove(0);
+        assert_eq!(idle(&status), (vec![], 0));
+        status.gpus[0].state = GpuState::Ready;
+        assert_eq!(idle(&status), (vec![0], 1));
+    }
+}
