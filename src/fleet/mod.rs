@@ -417,3 +417,6 @@ impl Fleet {
         self.release(claim);
     }
 }
+
+#[cfg(test)]
+mod tests;
