@@ -416,3 +416,92 @@ pub struct Node {
     /// Incremented by every change of `status`. A commit compares it to detect changes since the read.
     pub version: u64,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gpu() -> GpuShape {
+        GpuShape::of("a", Bytes::from_gib(80))
+    }
+
+    fn node(gpus: usize) -> NodeShape {
+        NodeShape::of(MilliCpu::from_cores(8), Bytes::from_gib(64), vec![gpu(); gpus])
+    }
+
+    #[test]
+    fn a_machine_up_to_the_limits_is_possible() {
+        let power = |idle, busy| Some(Power { idle: MilliWatts::new(idle), busy: MilliWatts::new(busy) });
+        let largest = NodeShape {
+            gpus: vec![GpuShape::of("a", Bytes::from_gib(1 << 20)); 1024],
+            power: power(1_000_000_000, 1_000_000_000),
+            ..NodeShape::of(MilliCpu::from_cores(1_000_000_000), Bytes::from_gib(1 << 30), Vec::new())
+        };
+        assert_eq!(largest.check_size(), Ok(()));
+        assert_eq!(node(1).check_size(), Ok(()));
+        let gpus_of = |gib: u64| vec![gpu(), GpuShape::of("a", Bytes::from_gib(gib))];
+        let rows = [
+            (NodeShape { cpu: MilliCpu::new(1_000_000_000_001), ..node(0) }, "a node of more than a billion cores"),
+            (NodeShape { ram: Bytes::new((1 << 60) + 1), ..node(0) }, "a node of more than 1 EiB of RAM"),
+            (node(1025), "a node of more than 1,024 GPUs"),
+            (NodeShape { gpus: gpus_of((1 << 20) + 1), ..node(0) }, "a GPU of more than 1 PiB of memory"),
+            (NodeShape { power: power(5, 1_000_000_001), ..node(0) }, "a node that draws more than 1 MW"),
+            (NodeShape { power: power(5, 4), ..node(0) }, "a node that draws less power when busy than at rest"),
+        ];
+        for (shape, fault) in rows {
+            assert_eq!(shape.check_size(), Err(fault));
+        }
+        assert_eq!(NodeShape { power: power(4, 5), ..node(0) }.check_size(), Ok(()));
+    }
+
+    #[test]
+    fn a_node_is_unused_if_nothing_of_it_is_taken() {
+        let shape = node(2);
+        let idle = NodeStatus::idle(NodeState::Ready, &shape);
+        let changes: [fn(&mut NodeStatus); 5] = [
+            |status| status.cpu_taken = MilliCpu::new(1),
+            |status| status.ram_taken = Bytes::new(1),
+            |status| assert!(status.blocks.insert(0)),
+            |status| status.gpus[1].taken = GpuShare::new(1),
+            |status| status.gpus[1].memory_taken = Bytes::new(1),
+        ];
+        assert!(idle.is_unused());
+        for (number, change) in changes.into_iter().enumerate() {
+            let mut status = idle.clone();
+            change(&mut status);
+            assert!(!status.is_unused(), "change {number}");
+        }
+    }
+
+    #[test]
+    fn memory_of_unified_gpus_is_taken_from_the_ram() {
+        let mut shape = node(2);
+        shape.reserved.ram = Bytes::from_gib(4);
+        let mut status = NodeStatus::idle(NodeState::Ready, &shape);
+        status.ram_taken = Bytes::from_gib(10);
+        for gpu in &mut status.gpus {
+            gpu.memory_taken = Bytes::from_gib(20);
+            gpu.foreign.memory = Bytes::from_gib(3);
+        }
+        // 64 GiB without 4 and 10.
+        assert_eq!((shape.has_unified_gpus(), status.ram_free(&shape)), (false, Bytes::from_gib(50)));
+        assert_eq!(status.gpu_memory_free(&shape, 1), Bytes::from_gib(57));
+        shape.gpus[1].unified = true;
+        assert_eq!((shape.has_unified_gpus(), status.ram_free(&shape)), (true, Bytes::from_gib(27)));
+        // At most the free RAM, for the one that is a part of it.
+        assert_eq!(status.gpu_memory_free(&shape, 0), Bytes::from_gib(57));
+        assert_eq!(status.gpu_memory_free(&shape, 1), Bytes::from_gib(27));
+    }
+
+    #[test]
+    fn a_gpu_is_idle_without_holders_and_foreign_use() {
+        let mut status = NodeStatus::idle(NodeState::Ready, &node(3));
+        status.gpus[0].holders = 1;
+        status.gpus[1].foreign.share = GpuShare::new(1);
+        assert_eq!([0, 1, 2].map(|index| status.gpu_is_idle(index)), [false, false, true]);
+        assert!(Foreign::NONE.is_none());
+        assert!(!Foreign { memory: Bytes::new(1), ..Foreign::NONE }.is_none());
+        status.gpus[1].taken = GpuShare::new(300);
+        assert_eq!(status.gpu_share_free(1), GpuShare::new(699));
+    }
+}

@@ -55,3 +55,36 @@ fn whole_gpus(count: u64) -> u64 {
 pub fn restricted(each: u32, thousandths: u64) -> MilliCpu {
     MilliCpu::new(thousandths.saturating_mul(u64::from(each)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim::GpuClaim;
+    use crate::{GpuShape, NodeState};
+    use dryrack_ids::NodeId;
+    use dryrack_units::Bytes;
+
+    #[test]
+    fn a_claim_takes_the_restricted_cores_of_its_gpus_first() {
+        let gpus = vec![GpuShape::of("a", Bytes::from_gib(80)); 4];
+        let mut shape = NodeShape::of(MilliCpu::from_cores(16), Bytes::from_gib(64), gpus);
+        assert_eq!((shape.restricted_cores_per_gpu(), shape.cpu_unrestricted()), (0, MilliCpu::from_cores(16)));
+        shape.labels.insert(RESTRICTED_CORES_LABEL.into(), "3".into());
+        assert_eq!((shape.restricted_cores_per_gpu(), shape.cpu_unrestricted()), (3, MilliCpu::from_cores(4)));
+        let part = |index, share| GpuClaim { index, share: GpuShare::new(share), memory: Bytes::ZERO };
+        let of = |cores| NodeClaim {
+            cpu: MilliCpu::from_cores(cores),
+            gpus: [part(0, 1000), part(1, 500)].into_iter().collect(),
+            ..NodeClaim::of_nothing(NodeId::new(0))
+        };
+        // One and a half GPUs restrict four and a half cores.
+        let parts = |claim: NodeClaim| (claim.restricted_cpu(3), claim.unrestricted_cpu(3));
+        assert_eq!(parts(of(6)), (MilliCpu::new(4500), MilliCpu::new(1500)));
+        assert_eq!(parts(of(4)), (MilliCpu::from_cores(4), MilliCpu::ZERO));
+        assert_eq!(of(6).restricted_cpu(0), MilliCpu::ZERO);
+        // Six cores are taken, of which four and a half are restricted.
+        let mut status = NodeStatus::idle(NodeState::Ready, &shape);
+        (status.cpu_taken, status.cpu_restricted_taken) = (MilliCpu::from_cores(6), MilliCpu::new(4500));
+        assert_eq!(status.cpu_unrestricted_free(&shape), MilliCpu::new(2500));
+    }
+}
