@@ -180,7 +180,13 @@ impl Quotas {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use dryrack_fleet::{Blocks, GpuClaim, GpuShape, Instance, NodeShape, NodeState, NodeStatus};
+    use dryrack_ids::{FleetId, NodeId};
+    use dryrack_units::{Bytes, MilliCpu};
+    use dryrack_workload::{DemandKind, Gang, GpuDemand, TaskSet};
 
     fn quotas(gpus: Option<u32>, price: Option<u64>) -> Quotas {
         let quota = Quota { gpus, price_per_hour: price.map(Money::new) };
@@ -231,5 +237,92 @@ mod tests {
         assert!(quotas.admits(None, holding(8000, 0)));
         assert!(quotas.admits(Some("other"), holding(8000, 0)));
         assert!(!quotas.admits(Some("lab"), holding(1, 0)));
+    }
+
+    /// A node that costs 12 an hour, with 16 cores.
+    fn node(gpus: usize, blocks: Option<u32>) -> Node {
+        let gpu = GpuShape::of("a", Bytes::from_gib(80));
+        let mut shape = NodeShape::of(MilliCpu::from_cores(16), Bytes::from_gib(64), vec![gpu; gpus]);
+        shape.price_per_hour = Some(Money::new(12_000_000));
+        if let Some(blocks) = blocks {
+            shape = shape.into_instance(Instance {
+                fleet: FleetId::new(0),
+                blocks: Blocks::Count(blocks),
+                total_blocks: None,
+                disk: Bytes::ZERO,
+                backend: "remote".into(),
+                region: "remote".into(),
+                spot: false,
+                offer: None,
+            });
+        }
+        let status = NodeStatus::idle(NodeState::Ready, &shape);
+        Node { name: "n".into(), shape: shape.into(), status, version: 0 }
+    }
+
+    #[test]
+    fn a_claim_costs_its_part_of_the_node() {
+        let claim = |gpus: &[u32], blocks: &[u16]| {
+            let part = |(index, share): (usize, &u32)| GpuClaim {
+                index: index as u16,
+                share: GpuShare::new(*share),
+                memory: Bytes::ZERO,
+            };
+            NodeClaim {
+                cpu: MilliCpu::from_cores(4),
+                gpus: gpus.iter().enumerate().map(part).collect(),
+                blocks: blocks.iter().copied().collect(),
+                ..NodeClaim::of_nothing(NodeId::new(0))
+            }
+        };
+        // One and a half of four GPUs, 4 of 16 cores, and one of two blocks.
+        assert_eq!(Holding::of(&node(4, None), &claim(&[1000, 500], &[])), holding(1500, 4_500_000));
+        assert_eq!(Holding::of(&node(0, None), &claim(&[], &[])), holding(0, 3_000_000));
+        assert_eq!(Holding::of(&node(4, Some(2)), &claim(&[1000, 1000], &[1])), holding(2000, 6_000_000));
+        // A third of 10 is rounded down to a millionth.
+        let mut third = node(3, None);
+        Arc::make_mut(&mut third.shape).price_per_hour = Some(Money::new(10_000_000));
+        assert_eq!(Holding::of(&third, &claim(&[1000], &[])), holding(1000, 3_333_333));
+    }
+
+    #[test]
+    fn the_least_that_a_demand_takes_is_its_gpus() {
+        let task = |count, take| TaskDemand {
+            cpu: MilliCpu::ZERO,
+            ram: Bytes::ZERO,
+            gpus: Some(GpuDemand { count, take, models: Vec::new(), min_memory: None }),
+            labels: BTreeMap::new(),
+            os: None,
+            arch: None,
+        };
+        let demand = |tasks, kind| Demand { tasks, kind, gang: Gang::Anywhere, pick: None, speeds: None };
+        let of = |tasks, count, take| Holding::least_of(&demand(tasks, DemandKind::Tasks(task(count, take))));
+        assert_eq!(of(3, 2, GpuTake::Whole), holding(6000, 0));
+        assert_eq!(of(3, 1, GpuTake::Share(GpuShare::new(250))), holding(750, 0));
+        assert_eq!(of(3, 2, GpuTake::Memory(Bytes::from_gib(8))), holding(0, 0));
+        let set = |tasks, min_tasks, count| TaskSet {
+            name: "set".into(),
+            tasks,
+            min_tasks,
+            task: task(count, GpuTake::Whole),
+        };
+        // At least three tasks with two GPUs and two tasks with five.
+        let sets = DemandKind::Sets([set(4, 3, 2), set(2, 2, 5)].into());
+        assert_eq!(Holding::least_of(&demand(6, sets)), holding(16_000, 0));
+    }
+
+    #[test]
+    fn only_projects_with_a_quota_are_counted_and_only_once_when_they_give_back() {
+        let mut quotas = quotas(Some(2), None);
+        assert!(quotas.counts(Some("lab")) && !quotas.counts(Some("other")) && !quotas.counts(None));
+        assert!(!quotas.is_empty() && Quotas::default().is_empty());
+        assert!(!quotas.has_freed("lab"));
+        quotas.recheck("lab");
+        assert!(quotas.has_freed("lab") && !quotas.has_freed("other"));
+        quotas.take(Some("lab"), holding(500, 7));
+        quotas.take(Some("other"), holding(500, 7));
+        assert!(quotas.held().eq([("lab", holding(500, 7))]));
+        assert_eq!(quotas.take_freed().len(), 1);
+        assert!(!quotas.has_freed("lab"));
     }
 }
