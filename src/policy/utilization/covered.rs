@@ -120,7 +120,7 @@ fn read(spell: &mut Spell, policy: &UtilizationPolicy, counts_from: SimTime, at:
         spell.samples = 0;
         return;
     }
-    let has_gap = policy.gaps == Gaps::Void && spell.samples > 0 && at.since(spell.last) > policy.longest_gap;
+    let has_gap = policy.gaps == Gaps::Void && at.since(spell.last) > policy.longest_gap;
     let has_gap = has_gap && !planted!(GapCountsAsIdle);
     if spell.samples == 0 || has_gap {
         *spell = Spell { first: at, last: at, samples: 1 };

@@ -53,6 +53,8 @@ mod own;
 mod recording;
 mod ring;
 mod rule;
+#[cfg(test)]
+mod tests;
 mod window;
 
 pub use own::{policy_rule_named, register_policy_rule};
@@ -123,15 +125,14 @@ impl UtilizationMonitor {
         if planted!(LateSampleIsDropped) && place < self.ring.len() {
             return Some(SampleFault::Disorder);
         }
-        let has_forgotten = self.ring.is_full() || self.ring.number(0) > 0;
-        if place == 0 && has_forgotten {
+        // Once the ring has dropped a sample, it stays full.
+        if place == 0 && self.ring.is_full() {
             return Some(SampleFault::TooOld);
         }
         let mut fault = None;
         if self.ring.is_full() {
-            let newest = self.ring.newest().map_or(sample.at, |newest| newest.max(sample.at));
             let leaves = self.ring.time(0).saturating_add(self.policy.time_window);
-            fault = (leaves >= newest).then_some(SampleFault::Overflow);
+            fault = (leaves >= sample.at).then_some(SampleFault::Overflow);
             self.rule.drops_oldest(&self.policy, &self.ring);
             self.ring.drop_oldest();
             place -= 1;

@@ -181,6 +181,7 @@ mod tests {
         let judged = judge_recording(policy(), &rows(&levels));
         assert_eq!(judged.fired.as_ref().map(|(at, _)| *at), Some(SimTime::ZERO + minutes(10)));
         assert_eq!(judged.busy_again_after, Some(minutes(3)));
+        assert!(judged.is_false_end());
         // GPU 0 is idle in minutes 10, 11, 12 and 14, and busy in 13 and 15; GPU 1 is busy in all six.
         assert_eq!((judged.after.idle, judged.after.busy), (minutes(4), minutes(8)));
     }

@@ -86,10 +86,6 @@ impl Ring {
         }
     }
 
-    pub fn newest(&self) -> Option<SimTime> {
-        (self.len > 0).then(|| self.time(self.len - 1))
-    }
-
     /// The number of the sample at `index`. It stays the same when older samples are dropped.
     pub fn number(&self, index: usize) -> u64 {
         self.dropped + index as u64

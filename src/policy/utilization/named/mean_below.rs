@@ -12,7 +12,7 @@ pub fn holds(window: &Window<'_>) -> bool {
         for reading in window.readings(gpu).flatten() {
             (sum, count) = (sum + u64::from(reading.get()), count + 1);
         }
-        count > 0 && sum < minimum * count
+        sum < minimum * count
     };
     match window.policy().gpus {
         IdleGpus::Any => (0..window.gpus()).any(is_low),
