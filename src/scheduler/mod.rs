@@ -23,6 +23,8 @@ mod filter;
 mod finding;
 mod fit;
 mod fragment;
+#[cfg(test)]
+mod gang_tests;
 mod gpu_order;
 mod islands;
 mod lack;
