@@ -494,6 +494,23 @@ mod tests {
     }
 
     #[test]
+    fn devices_of_one_gpu_are_parts_of_it_together() {
+        let mut shape = node(2);
+        let name = |device: &str| DeviceName { driver: "d".into(), pool: "p".into(), device: device.into() };
+        let device = |text: &str, gpu, share, gib| PublishedDevice {
+            name: name(text),
+            gpu,
+            share: GpuShare::new(share),
+            memory: Bytes::from_gib(gib),
+        };
+        shape.devices = vec![device("a", 1, 250, 20), device("b", 1, 500, 40), device("c", 1, 400, 10)];
+        assert_eq!((shape.is_of_devices(0), shape.is_of_devices(1)), (false, true));
+        let part = |share, gib| GpuClaim { index: 1, share: GpuShare::new(share), memory: Bytes::from_gib(gib) };
+        assert_eq!(shape.parts_of(&[name("b"), name("a"), name("x")]).to_vec(), [part(750, 60)]);
+        assert_eq!(shape.parts_of(&[name("a"), name("b"), name("c")]).to_vec(), [part(1000, 70)]);
+    }
+
+    #[test]
     fn a_gpu_is_idle_without_holders_and_foreign_use() {
         let mut status = NodeStatus::idle(NodeState::Ready, &node(3));
         status.gpus[0].holders = 1;

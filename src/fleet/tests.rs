@@ -205,6 +205,19 @@ fn a_replica_of_a_model_is_known_until_its_last_node_is_released() {
 }
 
 #[test]
+#[should_panic(expected = "what is kept of models is not")]
+fn a_node_that_models_see_in_another_state_is_found() {
+    let mut fleet = Fleet::default();
+    let node = declare(&mut fleet, shape(8, 16, 2));
+    fleet.keep_serving();
+    let later = declare(&mut fleet, shape(8, 16, 2));
+    fleet.assert_adds_up(std::iter::empty());
+    assert_eq!((fleet.serving().hosts().len(), node < later), (2, true));
+    fleet.hosts.serving.as_mut().expect("it is kept").set_state(1, NodeState::NotReady);
+    fleet.assert_adds_up(std::iter::empty());
+}
+
+#[test]
 #[should_panic(expected = "is hosted twice")]
 fn an_attempt_is_hosted_once() {
     let mut fleet = Fleet::default();

@@ -22,6 +22,8 @@ mod examine;
 mod filter;
 mod finding;
 mod fit;
+#[cfg(test)]
+mod fit_tests;
 mod fragment;
 #[cfg(test)]
 mod gang_tests;

@@ -20,6 +20,9 @@ trials! {
     Nothing: [
         another_node_from_a_time_on_is_what_it_would_be_on_paper,
         another_profile_judges_anew_who_waits,
+        a_quota_from_a_time_on_counts_what_its_project_holds_then,
+        fair_shares_from_a_time_on_count_what_users_hold_then,
+        fair_shares_go_on_under_a_profile_with_the_same_rules,
         a_difference_is_told_by_the_exit_code_if_it_is_asked_for,
         a_node_that_leaves_ends_what_it_has_begun,
         what_cannot_be_otherwise_is_told_so,
@@ -117,6 +120,78 @@ fn another_profile_judges_anew_who_waits() {
     assert_eq!(stdout(dir.path(), &["replay", "out/branch.jsonl"], 0), "");
     let log = stdout(dir.path(), &["log", "out/branch.jsonl"], 0);
     assert!(log.contains("profile              changes        to fifo-skipping"), "{log}");
+}
+
+/// The jobs whose waits differ, with their seconds in the base and in the branch.
+fn changed_waits(dir: &Path, args: &[&str]) -> Vec<(String, u64, u64)> {
+    let said = json(dir, &[&["what-if", "base.yaml", "--at", "30m"], args].concat());
+    let seconds = |job: &Value, of: &str| job[of]["wait_seconds"].as_f64().expect("a wait") as u64;
+    let changed = said["changed_most"].as_array().expect("a list").iter();
+    let name = |job: &Value| job["job"].as_str().expect("a name").to_string();
+    let mut waits: Vec<_> = changed.map(|job| (name(job), seconds(job, "base"), seconds(job, "branch"))).collect();
+    waits.sort();
+    waits
+}
+
+/// With a quota of four GPUs, `late` waits from 40m until `long` ends at 2h, which holds three.
+fn a_quota_from_a_time_on_counts_what_its_project_holds_then() {
+    let dir = folder(
+        "\
+scenario: Two jobs of one project
+profile: fifo
+policies: {quotas: {research: {gpus: 8}}}
+nodes:
+  - {name: worker, cpus: 8, gpus: 8, gpu: l4}
+jobs:
+  - {name: long, project: research, gpus: 3, duration: 2h}
+  - {name: late, at: 40m, project: research, gpus: 2, duration: 10m}
+",
+    );
+    let waits = changed_waits(dir.path(), &["--set", "policies.quotas.research.gpus=4"]);
+    assert_eq!(waits, [("late".into(), 0, 4800)]);
+}
+
+/// A GPU is free from 1h on. In order of submission, `second` is placed then. By shares, `third` is the first, because the
+/// user of `second` has held a GPU since the branch began.
+fn fair_shares_from_a_time_on_count_what_users_hold_then() {
+    let dir = folder(
+        "\
+scenario: Three users and two GPUs
+profile: fifo
+nodes:
+  - {name: worker, cpus: 8, gpus: 2, gpu: l4}
+jobs:
+  - {name: first, user: ann, gpus: 1, duration: 3h}
+  - {name: other, user: cat, gpus: 1, duration: 1h}
+  - {name: second, at: 40m, user: ann, gpus: 1, duration: 10m}
+  - {name: third, at: 41m, user: bob, gpus: 1, duration: 10m}
+",
+    );
+    let waits = changed_waits(dir.path(), &["--profile", "fair-share"]);
+    assert_eq!(waits, [("second".into(), 1200, 1800), ("third".into(), 1740, 1140)]);
+}
+
+/// The GPU is free at 1h. The user of `second` has used it before the branch and the user of `third` has not, so `third` is
+/// placed first in both. Accounts that began anew would be equal, and `second` was submitted first.
+fn fair_shares_go_on_under_a_profile_with_the_same_rules() {
+    let dir = folder(
+        "\
+scenario: Three users and one GPU
+profile: fair-share
+policies: {quotas: {research: {gpus: 8}}}
+nodes:
+  - {name: worker, cpus: 8, gpus: 1, gpu: l4}
+jobs:
+  - {name: first, user: ann, gpus: 1, duration: 20m}
+  - {name: other, at: 25m, user: cat, gpus: 1, duration: 35m}
+  - {name: second, at: 40m, user: ann, gpus: 1, duration: 10m}
+  - {name: third, at: 41m, user: bob, gpus: 1, duration: 10m}
+",
+    );
+    let run = json(dir.path(), &["what-if", "base.yaml", "--at", "30m", "--profile", "fifo"]);
+    assert_eq!(run["changed_most"].as_array().map(Vec::len), Some(2), "{run:#}");
+    let waits = changed_waits(dir.path(), &["--set", "policies.quotas.research.gpus=4"]);
+    assert_eq!(waits, []);
 }
 
 /// The third node changes waits, and a parameter set to the value that it has changes nothing.

@@ -94,11 +94,11 @@ fn dstack_fires_again_when_the_newest_sample_of_the_last_time_is_skipped() {
 
 #[test]
 fn dstack_names_the_gpus_that_are_idle_in_all_samples_that_count() {
-    for (gpus, idle) in [(IdleGpus::Any, vec![0]), (IdleGpus::All, vec![])] {
-        let mut monitor = monitor(dstack(gpus), 2);
-        // GPU 1 is busy in the first sample that counts.
-        for (seconds, other) in [(0, 0), (10, 90), (20, 0), (30, 0)] {
-            observe(&mut monitor, seconds, seconds, &[Some(0), Some(other)]);
+    for (gpus, idle) in [(IdleGpus::Any, vec![0, 2]), (IdleGpus::All, vec![])] {
+        let mut monitor = monitor(dstack(gpus), 3);
+        // GPU 1 is busy in the first sample that counts, and GPU 2 in the one before, which is skipped.
+        for (seconds, first, skipped) in [(0, 0, 90), (10, 90, 0), (20, 0, 0), (30, 0, 0)] {
+            observe(&mut monitor, seconds, seconds, &[Some(0), Some(first), Some(skipped)]);
         }
         let fired = monitor.fire(at(30)).map(|coverage| coverage.gpus.to_vec());
         assert_eq!(fired.unwrap_or_default(), idle);

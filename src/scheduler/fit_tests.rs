@@ -1,0 +1,204 @@
+//! Tests of how tasks fit on one node: reasons, counts, the choice of GPUs, and whether a claim still has room.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::fit::{GpuChoice, capacity, fill, first_shortage, own_restricted};
+use crate::gpu_order::GpuOrder;
+use crate::node_class::{Grouping, NodeClass, all_classes};
+use crate::tasks::has_room;
+use dryrack_event::Reason;
+use dryrack_fleet::{
+    Fleet, Foreign, GpuClaim, GpuShape, GpuState, ISLANDS_LABEL, NodeClaim, NodeShape, NodeSpec, NodeState, Placement,
+    RESTRICTED_CORES_LABEL,
+};
+use dryrack_ids::{GpuId, NodeId};
+use dryrack_units::{Bytes, GpuShare, MilliCpu};
+use dryrack_workload::{Gang, GpuDemand, GpuTake, TaskDemand, TaskGroup};
+
+fn gib(gib: u64) -> Bytes {
+    Bytes::from_gib(gib)
+}
+
+/// A node with 16 cores, 64 GiB of RAM and these GPUs of 80 GiB each.
+fn shape(gpus: usize) -> NodeShape {
+    NodeShape::of(MilliCpu::from_cores(16), gib(64), vec![GpuShape::of("a", gib(80)); gpus])
+}
+
+/// A fleet of this node, of which others hold these parts of GPUs: index, thousandths and GiB.
+fn fleet(shape: NodeShape, held: &[(u16, u32, u64)]) -> Fleet {
+    let mut fleet = Fleet::default();
+    let node = fleet.declare(&NodeSpec { name: "n".into(), shape: Arc::new(shape) }, NodeState::Ready);
+    let part = |(index, share, memory): &(u16, u32, u64)| part(*index, *share, gib(*memory));
+    let claim = NodeClaim { tasks: 1, gpus: held.iter().map(part).collect(), ..NodeClaim::of_nothing(node) };
+    fleet.take(&Placement::new([claim].into_iter().collect()));
+    fleet
+}
+
+fn part(index: u16, share: u32, memory: Bytes) -> GpuClaim {
+    GpuClaim { index, share: GpuShare::new(share), memory }
+}
+
+fn gpu(index: u16) -> GpuId {
+    GpuId { node: NodeId::new(0), index }
+}
+
+fn used_elsewhere(fleet: &mut Fleet, index: u16, share: u32, memory: u64) {
+    fleet.set_foreign(gpu(index), Foreign { share: GpuShare::new(share), memory: gib(memory) });
+}
+
+fn task(count: u32, take: GpuTake) -> TaskDemand {
+    TaskDemand {
+        cpu: MilliCpu::from_cores(1),
+        ram: gib(1),
+        gpus: Some(GpuDemand { count, take, models: Vec::new(), min_memory: None }),
+        labels: BTreeMap::new(),
+        os: None,
+        arch: None,
+    }
+}
+
+fn group(task: &TaskDemand) -> TaskGroup<'_> {
+    TaskGroup { tasks: 1, task, gang: Gang::Anywhere, pick: None, speeds: None }
+}
+
+fn on_node<T>(fleet: &Fleet, judge: impl FnOnce(&NodeClass) -> T) -> T {
+    judge(&all_classes(fleet, Grouping::EachNode)[0])
+}
+
+fn shortage(fleet: &Fleet, count: u32, take: GpuTake) -> Option<Reason> {
+    on_node(fleet, |class| first_shortage(group(&task(count, take)), GpuOrder::First, class))
+}
+
+#[test]
+fn the_reason_is_the_first_check_that_leaves_too_few_whole_gpus() {
+    let mut node = fleet(shape(4), &[(0, 1000, 80), (1, 1000, 80)]);
+    let of = |node: &Fleet, count| shortage(node, count, GpuTake::Whole);
+    assert_eq!(
+        (of(&node, 2), of(&node, 3), of(&node, 4)),
+        (None, Some(Reason::InsufficientGpus), Some(Reason::InsufficientGpus))
+    );
+    assert_eq!(of(&node, 5), Some(Reason::GpuNotUsable));
+    node.set_gpu_state(gpu(1), GpuState::Failed);
+    assert_eq!((of(&node, 3), of(&node, 4)), (Some(Reason::InsufficientGpus), Some(Reason::GpuNotUsable)));
+    // GPUs 2 and 3 would be enough for two if no other program used one of them.
+    used_elsewhere(&mut node, 3, 0, 1);
+    assert_eq!((of(&node, 1), of(&node, 2)), (None, Some(Reason::GpuBusyElsewhere)));
+    assert_eq!(of(&node, 3), Some(Reason::InsufficientGpus));
+}
+
+#[test]
+fn the_reason_is_the_first_check_that_leaves_too_few_shares() {
+    let half = GpuTake::Share(GpuShare::new(500));
+    let taken = |share, memory| fleet(shape(1), &[(0, share, memory)]);
+    assert_eq!(shortage(&taken(500, 40), 1, half), None);
+    assert_eq!(shortage(&taken(501, 40), 1, half), Some(Reason::InsufficientGpuShare));
+    assert_eq!(shortage(&taken(500, 41), 1, half), Some(Reason::InsufficientGpuShare));
+    // Another program has what would be enough, and then what would not.
+    for (share, memory, reason) in [
+        (500, 40, Reason::GpuBusyElsewhere),
+        (501, 40, Reason::InsufficientGpuShare),
+        (500, 41, Reason::InsufficientGpuShare),
+    ] {
+        let mut node = taken(share, memory);
+        used_elsewhere(&mut node, 0, 1, 0);
+        assert_eq!(shortage(&node, 1, half), Some(reason), "{share} and {memory} GiB are taken");
+    }
+}
+
+#[test]
+fn the_reason_is_the_first_check_that_leaves_too_little_memory() {
+    let memory = GpuTake::Memory(gib(40));
+    let taken = |share, memory| fleet(shape(1), &[(0, share, memory)]);
+    assert_eq!(shortage(&taken(999, 40), 1, memory), None);
+    assert_eq!(shortage(&taken(999, 41), 1, memory), Some(Reason::InsufficientGpuMemory));
+    assert_eq!(shortage(&taken(1000, 40), 1, memory), Some(Reason::InsufficientGpuMemory));
+    for (share, taken_memory, reason) in [
+        (999, 40, Reason::GpuBusyElsewhere),
+        (999, 41, Reason::InsufficientGpuMemory),
+        (1000, 40, Reason::InsufficientGpuMemory),
+    ] {
+        let mut node = taken(share, taken_memory);
+        used_elsewhere(&mut node, 0, 0, 1);
+        assert_eq!(shortage(&node, 1, memory), Some(reason), "{share} and {taken_memory} GiB are taken");
+    }
+}
+
+#[test]
+fn a_claim_still_has_room_up_to_what_is_free_of_each_resource() {
+    let mut plain = shape(2);
+    plain.labels.insert(RESTRICTED_CORES_LABEL.into(), "2".into());
+    let mut node = fleet(plain, &[(0, 500, 30)]);
+    let claim = |cores, ram, gpus: &[GpuClaim]| NodeClaim {
+        cpu: MilliCpu::from_cores(cores),
+        ram: gib(ram),
+        gpus: gpus.iter().copied().collect(),
+        ..NodeClaim::of_nothing(NodeId::new(0))
+    };
+    let fits = |node: &Fleet, claim: NodeClaim| on_node(node, |class| has_room(class, &claim));
+    let (half, whole) = (part(0, 500, gib(50)), part(1, 1000, gib(80)));
+    assert!(fits(&node, claim(0, 64, &[half, whole])));
+    assert!(!fits(&node, claim(0, 65, &[])));
+    assert!(!fits(&node, claim(0, 0, &[part(0, 501, gib(50))])));
+    assert!(!fits(&node, claim(0, 0, &[part(0, 500, gib(51))])));
+    assert!(!fits(&node, claim(0, 0, &[whole, part(0, 501, gib(50))])));
+    // Four of the 16 cores are restricted to the GPUs. GPU 1 brings two of them.
+    assert!(fits(&node, claim(12, 0, &[])) && !fits(&node, claim(13, 0, &[])));
+    assert!(fits(&node, claim(14, 0, &[whole])) && !fits(&node, claim(15, 0, &[whole])));
+    assert!(fits(&node, claim(15, 0, &[half, whole])) && !fits(&node, claim(17, 0, &[half, whole])));
+    node.set_gpu_state(gpu(1), GpuState::Failed);
+    assert!(fits(&node, claim(0, 0, &[half])) && !fits(&node, claim(0, 0, &[whole])));
+    let node = fleet(shape(1), &[]);
+    assert!(fits(&node, claim(16, 64, &[])) && !fits(&node, claim(17, 0, &[])));
+}
+
+#[test]
+fn memory_of_unified_gpus_and_ram_are_one_pool() {
+    let mut pooled = shape(2);
+    for gpu in &mut pooled.gpus {
+        (gpu.unified, gpu.memory) = (true, gib(48));
+    }
+    let node = fleet(pooled, &[]);
+    let fits = |ram, of_gpus: &[u64]| {
+        let gpus = of_gpus.iter().enumerate().map(|(index, memory)| part(index as u16, 0, gib(*memory))).collect();
+        let claim = NodeClaim { ram: gib(ram), gpus, ..NodeClaim::of_nothing(NodeId::new(0)) };
+        on_node(&node, |class| has_room(class, &claim))
+    };
+    assert!(fits(16, &[48]) && fits(16, &[24, 24]) && fits(0, &[32, 32]));
+    assert!(!fits(17, &[48]) && !fits(17, &[24, 24]) && !fits(0, &[33, 32]));
+}
+
+#[test]
+fn a_task_may_use_the_restricted_cores_of_all_its_gpus() {
+    let mut restricted = shape(4);
+    restricted.labels.insert(RESTRICTED_CORES_LABEL.into(), "3".into());
+    let node = fleet(restricted, &[]);
+    let own = |count, take| on_node(&node, |class| own_restricted(group(&task(count, take)), class));
+    assert_eq!(own(2, GpuTake::Whole), MilliCpu::from_cores(6));
+    assert_eq!(own(2, GpuTake::Share(GpuShare::new(250))), MilliCpu::new(1500));
+    assert_eq!(own(2, GpuTake::Memory(gib(8))), MilliCpu::ZERO);
+    // Of 16 cores, 12 are restricted. Two tasks of six cores have three of their own GPU each, which leaves three each.
+    let mut large = task(1, GpuTake::Whole);
+    large.cpu = MilliCpu::from_cores(6);
+    assert_eq!(on_node(&node, |class| capacity(group(&large), GpuOrder::First, class, 9)), 1);
+    large.cpu = MilliCpu::from_cores(5);
+    assert_eq!(on_node(&node, |class| capacity(group(&large), GpuOrder::First, class, 9)), 2);
+}
+
+#[test]
+fn tasks_take_gpus_of_one_island_and_degraded_ones_last() {
+    let mut halves = shape(4);
+    halves.labels.insert(ISLANDS_LABEL.into(), "2+2".into());
+    let mut node = fleet(halves, &[(0, 1000, 80)]);
+    let target = crate::target::Target::default();
+    let taken = |node: &Fleet, order, take| {
+        let choice = GpuChoice::new(order, &target, crate::Draw::NONE);
+        let load = on_node(node, |class| fill(group(&task(2, take)), choice, class, 1));
+        load.gpus.iter().map(|part| part.index).collect::<Vec<_>>()
+    };
+    assert_eq!(taken(&node, GpuOrder::First, GpuTake::Whole), [1, 2]);
+    assert_eq!(taken(&node, GpuOrder::Islands, GpuTake::Whole), [2, 3]);
+    node.set_gpu_state(gpu(2), GpuState::Degraded);
+    assert_eq!(taken(&node, GpuOrder::First, GpuTake::Whole), [1, 3]);
+    assert_eq!(taken(&node, GpuOrder::First, GpuTake::Share(GpuShare::new(100))), [1, 3]);
+}
