@@ -78,20 +78,18 @@ fn consolidation_takes_the_fullest_node_that_holds_the_gang() {
 #[test]
 fn a_larger_gang_fills_empty_nodes_and_its_rest_goes_to_one_node() {
     let free = [8, 5, 3, 8];
-    let rows: [(u32, Option<&[(usize, u32)]>); 7] = [
+    let rows = [
         // The rest goes to the node with the most room among the others.
-        (12, Some(&[(0, 8), (3, 4)])),
-        (16, Some(&[(0, 8), (3, 8)])),
-        (19, Some(&[(0, 8), (3, 8), (1, 3)])),
-        (21, Some(&[(0, 8), (3, 8), (1, 5)])),
-        // The rest of 6 does not fit on one node, and no third node is empty.
-        (22, None),
-        (24, None),
-        (25, None),
+        (12, vec![(0, 8), (3, 4)]),
+        (16, vec![(0, 8), (3, 8)]),
+        (19, vec![(0, 8), (3, 8), (1, 3)]),
+        (21, vec![(0, 8), (3, 8), (1, 5)]),
     ];
     for (tasks, nodes) in rows {
-        assert_eq!(consolidated(&free, tasks).as_deref(), nodes, "{tasks} tasks");
+        assert_eq!(consolidated(&free, tasks), Some(nodes), "{tasks} tasks");
     }
+    // The rest of 6 does not fit on one node, and no third node is empty.
+    assert_eq!([22, 24, 25].map(|tasks| consolidated(&free, tasks)), [None, None, None]);
     // As many nodes as are needed, and one too few.
     assert_eq!(consolidated(&[8, 8], 16), Some(vec![(0, 8), (1, 8)]));
     assert_eq!(consolidated(&[8, 8], 17), None);
