@@ -260,7 +260,8 @@ impl Questions<'_> {
     }
 
     /// Whether an evaluation must agree with this decision. An evaluation knows only the demand. A decision about a job
-    /// with several replicas, or about a part of a job, depends on more than the demand, so the two may differ.
+    /// with several replicas, or about a part of a job, depends on more than the demand, so the two may differ. They also
+    /// differ if the evaluation takes the category of a model from its architecture, which a decision does not.
     fn is_evaluated_alike(&self, watched: &Watched) -> bool {
         let spec = &self.rehearsal.arrivals[watched.attempt.job.index()].spec;
         let is_whole = watched.sight.gang_part == GangPart::Whole && watched.sight.demand == spec.demand;
@@ -270,6 +271,14 @@ impl Questions<'_> {
             && watched.sight.context.fleet.is_none()
             && !self.profile().historic
             && self.profile().flow.decides_by_scheduler()
+            && self
+                .profile()
+                .scheduler
+                .deployments
+                .evaluation
+                .architectures
+                .iter()
+                .all(|known| known.category.is_none())
     }
 
     /// `own` is the demand that is decided about, or `None` if the replica has ended. With Kueue, it has the labels of

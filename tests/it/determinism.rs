@@ -35,6 +35,8 @@ fn scenarios(folder: &str) -> PathBuf {
 fn dryrack(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dryrack"));
     command.args(args).current_dir(env!("CARGO_MANIFEST_DIR")).env_remove("DRYRACK_DATA");
+    // With an empty cache, what a released program decides is not run.
+    command.env("DRYRACK_CACHE", "/nonexistent");
     if let Some(folder) = data() {
         command.env("DRYRACK_DATA", folder);
     }
@@ -88,6 +90,9 @@ fn silent_replay(folder: &str) {
         let Run { file, profile, set, seeds, digest } = run;
         let dir = out.path().join(number.to_string()).display().to_string();
         let mut args = vec!["run", &file, "--out", &dir, "--format", "json"];
+        // The profile of a reproduction may be a file beside the scenario.
+        let own = profile.as_ref().map(|profile| Path::new(&file).with_file_name(profile));
+        let profile = own.filter(|own| own.is_file()).map(|own| own.display().to_string()).or(profile);
         args.extend(profile.iter().flat_map(|profile| ["--profile", profile.as_str()]));
         args.extend(set.iter().flat_map(|set| ["--set", set.as_str()]));
         // A reproduction is expected to fail.

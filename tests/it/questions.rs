@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use serde_json::Value;
 
 use crate::cli::{empty, stderr, stdout};
-use crate::selection::all_scenarios;
+use crate::selection::{all_scenarios, named};
 
 trials! {
     Nothing: [
@@ -243,7 +243,7 @@ fn answers_agree_with_the_log_in_all_scenarios() {
         run_rehearsal(rehearsal, RunOptions::default(), &mut [&mut records]);
         hold_answers(rehearsal, &records.0)
     };
-    let decisions: u64 = all_scenarios(true).par_iter().map(asked).sum();
+    let decisions: u64 = all_scenarios(true).par_iter().map(|rehearsal| named(rehearsal, || asked(rehearsal))).sum();
     assert!(decisions > 1000, "{decisions} decisions");
 }
 
