@@ -18,10 +18,11 @@ use super::planning::{Planning, of_sweep};
 use super::progress;
 use super::swarm::seeds;
 use dryrack_plan::{
-    BreakResult, Comparison, FleetSize, HORIZON_HEADER, Journal, JournalError, PlanPage, PlanRun, Row, Runs, Search,
-    SearchResult, answer, compare, fleet_size, horizon_json, horizon_rows, horizon_sentences, page, start_wait_note,
+    BreakResult, Comparison, Estimate, FleetSize, HORIZON_HEADER, Journal, JournalError, PlanPage, PlanRun, Row, Runs,
+    Search, SearchResult, answer, compare, constraint_names, fleet_size, horizon_json, horizon_rows, horizon_sentences,
+    page, start_wait_note,
 };
-use dryrack_report::{PlanGrowth, about, table};
+use dryrack_report::{PlanGrowth, TimeLimit, about, table};
 use dryrack_scenario::{Factor, Method, Objective, PlanFile};
 use dryrack_units::{SimDuration, counted};
 use dryrack_yaml::Diagnostics;
@@ -348,7 +349,7 @@ fn finish(
         Format::Human => {
             let also = note.iter().chain(lines.iter().map(|(sentence, _)| sentence));
             let also: Vec<&String> = also.chain(growth.iter().flat_map(|growth| &growth.sentences)).collect();
-            print(&human(plan, &comparison, &answer, &also))?;
+            print(&human(plan, &comparison, &constraint_names(&runs), &answer, &also))?;
             if let Some(growth) = &growth {
                 print(&format!("\n{}", table(&HORIZON_HEADER, &growth.rows)))?;
             }
@@ -398,41 +399,18 @@ fn breaks_json(breaks: &[BreakResult], lines: &[(String, String)]) -> Vec<serde_
 /// The number of alternatives that are printed. The files hold all of them.
 const SHOWN: usize = 40;
 
-fn human(plan: &PlanFile, comparison: &Comparison, answer: &str, also: &[&String]) -> String {
+fn human(plan: &PlanFile, comparison: &Comparison, constraints: &[String], answer: &str, also: &[&String]) -> String {
     let bold = anstyle::Style::new().bold();
     let mut text = format!("{bold}{}{bold:#}\n{answer}\n", plan.title);
     also.iter().for_each(|sentence| text.push_str(&format!("{sentence}\n")));
     text.push('\n');
-    let mut header: Vec<&str> = plan.factors.iter().map(|factor| &*factor.name).collect();
-    let price = comparison.has_prices().then_some("price/h");
-    let energy = comparison.rows.iter().any(|row| row.metrics.contains_key("energy")).then_some("energy");
-    // A factor that is the number of nodes is not shown twice.
-    let is_nodes =
-        |factor: &Factor, value: &str, row: &Row| &*factor.name == "nodes" && *value == row.fleet.nodes.to_string();
-    let has_nodes =
-        comparison.rows.iter().all(|row| plan.values(row.cell).any(|(factor, value)| is_nodes(factor, value, row)));
-    let nodes = (!has_nodes).then_some("nodes");
-    header.extend(["GPUs"].into_iter().chain(nodes).chain(price));
-    header.extend(["runs", "meets all", "wait p95", "GPUs allocated"].into_iter().chain(energy));
+    let columns = columns(plan, comparison, constraints);
+    let factors = plan.factors.iter().map(|factor| &*factor.name);
+    let header: Vec<&str> = factors.chain(columns.iter().map(|column| column.name.as_str())).collect();
     let rows: Vec<Vec<String>> = (comparison.ranked(plan.minimize).into_iter().take(SHOWN))
         .map(|row| {
-            let mut cells: Vec<String> = plan.values(row.cell).map(|(_, value)| value.to_string()).collect();
-            let keeps = match (row.keeps, row.broken_text()) {
-                (Some(true), _) => "yes".to_string(),
-                (Some(false), Some(broken)) => format!("no: {broken}"),
-                (Some(false), None) => "no".to_string(),
-                (None, _) => "not known".to_string(),
-            };
-            cells.push(row.fleet.gpus.to_string());
-            cells.extend(nodes.map(|_| row.fleet.nodes.to_string()));
-            cells.extend(price.and_then(|_| row.fleet.price()));
-            cells.extend([row.runs.to_string(), keeps]);
-            cells.push(row.metrics.get("queue_wait_p95_seconds").map_or(String::new(), lengths));
-            cells.push(row.metrics.get("gpu_allocated").map_or(String::new(), |found| with(found, 100.0, "%")));
-            cells.extend(
-                energy.map(|energy| row.metrics.get(energy).map_or(String::new(), |found| with(found, 1.0, "kWh"))),
-            );
-            cells
+            let values = plan.values(row.cell).map(|(_, value)| value.to_string());
+            values.chain(columns.iter().map(|column| (column.cell)(row))).collect()
         })
         .collect();
     text.push_str(&table(&header, &rows));
@@ -443,8 +421,69 @@ fn human(plan: &PlanFile, comparison: &Comparison, answer: &str, also: &[&String
     text
 }
 
+/// A column of the table of alternatives after those of the factors.
+struct Column {
+    name: String,
+    cell: Box<dyn Fn(&Row) -> String>,
+}
+
+/// The fleet, whether the alternative is enough, what it costs if only a run tells, the 95th percentile of the wait, and each
+/// other time that a constraint bounds.
+fn columns(plan: &PlanFile, comparison: &Comparison, constraints: &[String]) -> Vec<Column> {
+    let mut columns: Vec<Column> = Vec::new();
+    let mut add = |name: &str, cell: Box<dyn Fn(&Row) -> String>| columns.push(Column { name: name.to_string(), cell });
+    let metric =
+        |row: &Row, name: &str, write: &dyn Fn(&Estimate) -> String| row.metrics.get(name).map_or(String::new(), write);
+    add("GPUs", Box::new(|row| row.fleet.gpus.to_string()));
+    // A factor that is the number of nodes is not shown twice.
+    let is_nodes =
+        |factor: &Factor, value: &str, row: &Row| &*factor.name == "nodes" && *value == row.fleet.nodes.to_string();
+    let has_nodes = |row: &Row| plan.values(row.cell).any(|(factor, value)| is_nodes(factor, value, row));
+    if !comparison.rows.iter().all(has_nodes) {
+        add("nodes", Box::new(|row| row.fleet.nodes.to_string()));
+    }
+    if comparison.has_prices() {
+        add("price/h", Box::new(|row| row.fleet.price().unwrap_or_default()));
+    }
+    add("runs", Box::new(|row| row.runs.to_string()));
+    add("meets all", Box::new(meets_all));
+    let cost = match plan.minimize {
+        Some(Objective::Cost) => Some(("cost", "cost")),
+        Some(Objective::CostPerMonth) => Some(("cost a month", "cost_per_month")),
+        _ => None,
+    };
+    if let Some((name, of)) = cost {
+        add(name, Box::new(move |row| metric(row, of, &money)));
+    }
+    add("wait p95", Box::new(move |row| metric(row, WAIT_P95, &lengths)));
+    let mut shown = vec![WAIT_P95.to_string()];
+    for limit in constraints.iter().filter_map(|constraint| TimeLimit::read(constraint)) {
+        let is_known = comparison.rows.iter().any(|row| row.metrics.contains_key(&*limit.metric));
+        if is_known && !shown.contains(&limit.metric) {
+            shown.push(limit.metric.clone());
+            add(&limit.name, Box::new(move |row| metric(row, &limit.metric, &lengths)));
+        }
+    }
+    add("GPUs allocated", Box::new(move |row| metric(row, "gpu_allocated", &|found| with(found, 100.0, "%"))));
+    if comparison.rows.iter().any(|row| row.metrics.contains_key("energy")) {
+        add("energy", Box::new(move |row| metric(row, "energy", &|found| with(found, 1.0, "kWh"))));
+    }
+    columns
+}
+
+const WAIT_P95: &str = "queue_wait_p95_seconds";
+
+fn meets_all(row: &Row) -> String {
+    match (row.keeps, row.broken_text()) {
+        (Some(true), _) => "yes".to_string(),
+        (Some(false), Some(broken)) => format!("no: {broken}"),
+        (Some(false), None) => "no".to_string(),
+        (None, _) => "not known".to_string(),
+    }
+}
+
 /// Formats an estimate of a time, such as `1h4m ± 30s`.
-fn lengths(found: &dryrack_plan::Estimate) -> String {
+fn lengths(found: &Estimate) -> String {
     let length = |seconds: f64| about(SimDuration::from_nanos((seconds * 1e9) as u64));
     match (found.range, found.half_width) {
         (Some((low, high)), _) => format!("{} ({} to {})", length(found.mean), length(low), length(high)),
@@ -453,8 +492,17 @@ fn lengths(found: &dryrack_plan::Estimate) -> String {
     }
 }
 
+/// Formats an estimate of an amount of money, such as `12.30 ± 0.40`.
+fn money(found: &Estimate) -> String {
+    match (found.range, found.half_width) {
+        (Some((low, high)), _) => format!("{:.2} ({low:.2} to {high:.2})", found.mean),
+        (None, Some(half_width)) => format!("{:.2} ± {half_width:.2}", found.mean),
+        (None, None) => format!("{:.2}", found.mean),
+    }
+}
+
 /// Formats an estimate with its unit, such as `12.3 ± 0.4 kWh`.
-fn with(found: &dryrack_plan::Estimate, scale: f64, unit: &str) -> String {
+fn with(found: &Estimate, scale: f64, unit: &str) -> String {
     match (found.range, found.half_width) {
         (Some((low, high)), _) => {
             format!("{:.1} ({:.1} to {:.1}) {unit}", found.mean * scale, low * scale, high * scale)

@@ -12,10 +12,9 @@ use dryrack_metrics::{
 /// once for all aggregates.
 pub(super) struct Figures<'a> {
     series: Vec<Figure<'a>>,
-    /// For each wait metric of the run, the value if the waits that have not ended are counted up to the end. The true
-    /// value is at least this.
-    waits: Vec<(&'static str, Value)>,
-    waits_of: Replicas,
+    /// For each wait metric of the run, the value if the waits that have not ended are counted up to the end, and the
+    /// numbers of replicas behind it. The true value is at least this.
+    waits: Vec<(&'static str, Value, Replicas)>,
 }
 
 struct Figure<'a> {
@@ -46,16 +45,22 @@ struct Replicas {
 }
 
 /// The metrics of a run that measure waits.
-const WAITS: [(&str, Function); 4] = [
-    ("queue_wait_mean_seconds", Function::Mean),
-    ("queue_wait_p50_seconds", Function::Quantile(500)),
-    ("queue_wait_p95_seconds", Function::Quantile(950)),
-    ("queue_wait_max_seconds", Function::Max),
+const WAITS: [(&str, Series, Function); 6] = [
+    ("queue_wait_mean_seconds", Series::QueueWait, Function::Mean),
+    ("queue_wait_p50_seconds", Series::QueueWait, Function::Quantile(500)),
+    ("queue_wait_p95_seconds", Series::QueueWait, Function::Quantile(950)),
+    ("queue_wait_max_seconds", Series::QueueWait, Function::Max),
+    ("start_wait_mean_seconds", Series::StartWait, Function::Mean),
+    ("start_wait_p95_seconds", Series::StartWait, Function::Quantile(950)),
 ];
+
+fn is_wait(name: &str) -> bool {
+    WAITS.iter().any(|(wait, ..)| *wait == name)
+}
 
 impl<'a> Figures<'a> {
     pub(super) fn of(expectations: &'a [Expectation], accounts: &RunAccount) -> Figures<'a> {
-        let mut figures = Figures { series: Vec::new(), waits: Vec::new(), waits_of: Replicas::default() };
+        let mut figures = Figures { series: Vec::new(), waits: Vec::new() };
         let mut asks_for_waits = false;
         for expectation in expectations {
             match &expectation.what {
@@ -63,7 +68,7 @@ impl<'a> Figures<'a> {
                     figures.ask(*function, *series, of);
                 }
                 ExpectationKind::Metric(MetricCheck { quantity: Quantity::Run(definition), .. }) => {
-                    asks_for_waits |= WAITS.iter().any(|(name, _)| *name == definition.name);
+                    asks_for_waits |= is_wait(definition.name);
                 }
                 _ => {}
             }
@@ -91,16 +96,22 @@ impl<'a> Figures<'a> {
     }
 
     fn find_waits(&mut self, accounts: &RunAccount) {
-        let mut waits = Vec::new();
-        let replicas = &mut self.waits_of;
-        accounts.each_row(|replica| {
-            let so_far = Series::QueueWait.waited_so_far(&replica, accounts.now).is_some();
-            let until = replica.placed.or(so_far.then_some(accounts.now));
-            waits.extend(until.map(|at| Value::Time(at.since(replica.wanted))));
-            replicas.waiting += usize::from(so_far);
-            replicas.counted += usize::from(replica.placed.is_some());
-        });
-        self.waits = WAITS.iter().map(|(name, function)| (*name, function.of(&waits))).collect();
+        for of in [Series::QueueWait, Series::StartWait] {
+            let (mut waits, mut replicas) = (Vec::new(), Replicas::default());
+            accounts.each_row(|replica| {
+                let (over, since) = match of {
+                    Series::StartWait => (replica.started, replica.submitted),
+                    _ => (replica.placed, replica.wanted),
+                };
+                let so_far = of.waited_so_far(&replica, accounts.now).is_some();
+                let until = over.or(so_far.then_some(accounts.now));
+                waits.extend(until.map(|at| Value::Time(at.since(since))));
+                replicas.waiting += usize::from(so_far);
+                replicas.counted += usize::from(over.is_some());
+            });
+            let of_series = WAITS.iter().filter(|(_, series, _)| *series == of);
+            self.waits.extend(of_series.map(|(name, _, function)| (*name, function.of(&waits), replicas)));
+        }
     }
 
     fn ask(&mut self, function: Function, series: Series, of: &'a Restriction) {
@@ -128,8 +139,8 @@ impl<'a> Figures<'a> {
     fn at_least(&self, quantity: &Quantity) -> Option<(Value, Replicas)> {
         let (value, replicas) = match quantity {
             Quantity::Run(definition) => {
-                let known = self.waits.iter().find(|(name, _)| *name == definition.name)?;
-                (known.1, self.waits_of)
+                let known = self.waits.iter().find(|(name, ..)| *name == definition.name)?;
+                (known.1, known.2)
             }
             Quantity::AllocatedAt { .. } | Quantity::OfRequests { .. } => return None,
             Quantity::Of { function, series, of } => {
@@ -225,7 +236,7 @@ fn unplaceable(check: &MetricCheck, accounts: &RunAccount, figures: &Figures<'_>
         return None;
     }
     let is_concerned = match &check.quantity {
-        Quantity::Run(definition) => definition.name.starts_with("queue_wait") && accounts.unplaceable.jobs > 0,
+        Quantity::Run(definition) => is_wait(definition.name) && accounts.unplaceable.jobs > 0,
         Quantity::AllocatedAt { .. } | Quantity::OfRequests { .. } => false,
         Quantity::Of { function: Function::Min, .. } => false,
         Quantity::Of { function, series, of } => {

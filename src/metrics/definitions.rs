@@ -46,6 +46,8 @@ metrics! {
     "queue_wait_p50_seconds", "s": "median of these times", "quantiles by nearest rank: Hyndman and Fan, The American Statistician 50(4), 1996, definition 1";
     "queue_wait_p95_seconds", "s": "95th percentile of these times", "quantiles by nearest rank: Hyndman and Fan, The American Statistician 50(4), 1996, definition 1";
     "queue_wait_max_seconds", "s": "longest of these times", "";
+    "start_wait_mean_seconds", "s": "mean time from the submission of a job to the first start of each replica: the wait in the queue and, for example, the creation of an instance and a download. Replicas that never started do not count", "";
+    "start_wait_p95_seconds", "s": "95th percentile of these times", "quantiles by nearest rank: Hyndman and Fan, The American Statistician 50(4), 1996, definition 1";
     "placed", "part": "fraction of all replicas that were placed at least once. Only these count in the metrics of waiting", "";
     "bounded_slowdown_mean", "ratio": "mean of max(1, (end - submission) / max(run time of the last attempt, 10 s)) over completed replicas", "Feitelson, Metrics for Parallel Job Scheduling and Their Convergence, JSSPP 2001";
     "makespan_seconds", "s": "time from the first submission to the last end of a replica", "Feitelson, Metrics for Parallel Job Scheduling and Their Convergence, JSSPP 2001";
@@ -107,7 +109,9 @@ impl Metrics {
         let (standings, survived) = count_standings(accounts);
         let mut rows = Rows::of(accounts);
         let placed = ratio(rows.waits.len() as u128, rows.count);
-        let values = [standings.as_slice(), &rows.waits(), &[placed, rows.slowdown(), rows.makespan()]].concat();
+        let values =
+            [standings.as_slice(), &rows.waits(), &rows.start_waits(), &[placed, rows.slowdown(), rows.makespan()]]
+                .concat();
         let sum = |part: fn(&super::NodeAccount) -> u128| accounts.nodes.iter().map(part).sum::<u128>();
         let rest = [
             ratio(sum(|node| node.gpu_taken_ready), sum(|node| node.gpu_ready)),
@@ -181,6 +185,8 @@ struct Rows<'a> {
     count: u128,
     /// The time until the first placement of each placed replica, in nanoseconds.
     waits: Vec<u64>,
+    /// The time until the first start of each started replica, in nanoseconds.
+    start_waits: Vec<u64>,
     /// The time until the end of each completed replica, in nanoseconds.
     turnarounds: Vec<u64>,
     /// The bounded slowdown of each completed replica.
@@ -203,6 +209,7 @@ impl<'a> Rows<'a> {
     fn add(&mut self, replica: Row<'a>) {
         self.count += 1;
         self.waits.extend(replica.placed.map(|at| at.since(replica.wanted).as_nanos()));
+        self.start_waits.extend(replica.started.map(|at| at.since(replica.submitted).as_nanos()));
         self.first_submitted = Some(self.first_submitted.map_or(replica.submitted, |at| at.min(replica.submitted)));
         self.last_started = self.last_started.max(replica.last_started);
         self.last_ended = self.last_ended.max(replica.ended);
@@ -222,6 +229,10 @@ impl<'a> Rows<'a> {
     fn waits(&self) -> [Value; 4] {
         [Function::Mean, Function::Quantile(500), Function::Quantile(950), Function::Max]
             .map(|function| of_times(function, &self.waits))
+    }
+
+    fn start_waits(&self) -> [Value; 2] {
+        [Function::Mean, Function::Quantile(950)].map(|function| of_times(function, &self.start_waits))
     }
 
     /// The mean bounded slowdown. Sums are in the order of the replicas, so that the result is always the same.

@@ -49,7 +49,7 @@ pub use horizon::{
 pub use input_hash::InputHash;
 pub use journal::{Journal, JournalError, PlanHeader, Runs};
 pub use locked_file::open_locked;
-pub use page::{PlanPage, page};
+pub use page::{PlanPage, constraint_names, page};
 pub use paired::{Difference, JobWait, PairedJob, PairedSeed, difference, most_changed, pair};
 pub use plan_run::{ConstraintResult, FleetSize, PlanRun, ResampledList, fleet_size, run_alternative, run_changed};
 pub use search::{Search, SearchResult};

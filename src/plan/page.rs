@@ -1,6 +1,5 @@
 //! The contents of the report of a plan.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::answer::{Answer, figures};
@@ -41,10 +40,6 @@ pub fn page(
         waits: waits(runs, row.cell),
     };
     let best = plan.minimize.and_then(|objective| comparison.best(objective));
-    let constraints: BTreeMap<usize, &str> = runs
-        .values()
-        .next()
-        .map_or(BTreeMap::new(), |run| run.constraints.iter().map(|kept| kept.name.as_str()).enumerate().collect());
     let report = PlanReport {
         title: plan.title.clone(),
         answer: found.answer.short.clone(),
@@ -64,7 +59,7 @@ pub fn page(
             Objective::Energy => "energy in kWh",
         },
         factors: plan.factors.iter().map(|factor| factor.name.to_string()).collect(),
-        constraints: constraints.into_values().map(str::to_string).collect(),
+        constraints: constraint_names(runs),
         rows: comparison.rows.iter().map(row).collect(),
         best: best.and_then(|best| comparison.rows.iter().position(|row| row.cell == best.cell)),
         assumptions: assumptions(plan, assumed),
@@ -100,6 +95,11 @@ fn cost_of(comparison: &Comparison) -> Objective {
         true => Objective::PricePerHour,
         false => Objective::Gpus,
     }
+}
+
+/// The constraints as the plan states them. None before the first run.
+pub fn constraint_names(runs: &Runs) -> Vec<String> {
+    runs.values().next().map_or(Vec::new(), |run| run.constraints.iter().map(|kept| kept.name.clone()).collect())
 }
 
 /// For each percentile, the mean wait over the seeds.

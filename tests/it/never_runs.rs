@@ -68,6 +68,7 @@ fn only_what_bounds_waiting_fails() {
         ("p95(queue_wait) <= 1h", "", 1),
         ("max(start_wait) < 1h", "", 1),
         ("queue_wait_p95 <= 1h", "", 1),
+        ("start_wait_p95 <= 1h", "", 1),
         ("mean(queue_wait) == 0s", "", 1),
         ("min(queue_wait) <= 1h", "", 0),
         ("p95(queue_wait) >= 0s", "", 0),
@@ -111,6 +112,7 @@ fn what_still_waits_at_the_end_breaks_a_bound_that_it_has_waited_beyond() {
         ("max(queue_wait) <= 1h", "", 1, waits),
         ("queue_wait_max < 1h", "", 1, waits),
         ("max(start_wait) <= 1h", "", 1, waits),
+        ("start_wait_p95 <= 1h", "", 1, waits),
         ("max(queue_wait) == 0s", "", 1, waits),
         ("mean(queue_wait) <= 1h", "", 1, "at least 4h54m over 2 replicas"),
         ("max(queue_wait) <= 10h", "", 0, ""),
@@ -222,6 +224,21 @@ expect: [p95(start_wait) <= 10m]
     let said = stdout(dir.path(), &["run", "s.yaml"], 0);
     let started = said.lines().find(|line| line.starts_with("started")).unwrap_or_else(|| panic!("{said}"));
     assert!(started.contains("4m"), "{started}");
+    let plan = "plan: How many\nscenario: s.yaml\nfactors: {fleet: {set: fleets.cloud.nodes, values: [\"0..1\"]}}\nminimize: cost\n\
+                constraints: [p95(start_wait) <= 10m]\n";
+    std::fs::write(dir.path().join("plan.yaml"), plan).expect("a folder of our own");
+    let said = stdout(dir.path(), &["plan", "plan.yaml"], 0);
+    // The wait for the placement, which takes seconds, and the one that is limited.
+    assert!(said.contains("p95(start_wait)") && said.contains("4m"), "{said}");
+    // Two an hour, for less than half an hour.
+    let cost: f64 = said
+        .split("a cost of ")
+        .nth(1)
+        .and_then(|rest| rest.split(". ").next())
+        .expect("it is said")
+        .parse()
+        .expect("a number");
+    assert!((0.4..1.0).contains(&cost), "{said}");
 }
 
 /// The wait is explained by a node that can serve the job, even if many nodes never can.

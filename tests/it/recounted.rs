@@ -80,6 +80,9 @@ fn compare(root: &Path, file: &Path) -> bool {
     expect("queue_wait_p50_seconds", nearest_rank(&waits, 50));
     expect("queue_wait_p95_seconds", nearest_rank(&waits, 95));
     expect("queue_wait_max_seconds", nearest_rank(&waits, 100));
+    let start_waits: Vec<f64> = rows.iter().filter_map(|row| Some(row.start? - row.submit)).collect();
+    expect("start_wait_mean_seconds", mean(&start_waits));
+    expect("start_wait_p95_seconds", nearest_rank(&start_waits, 95));
     expect("retries", Some(rows.iter().map(|row| row.attempt - 1).sum::<u64>() as f64));
     let first = rows.iter().map(|row| row.submit).reduce(f64::min);
     let last = rows.iter().filter_map(|row| row.end).reduce(f64::max);

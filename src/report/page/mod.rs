@@ -16,5 +16,5 @@ mod run;
 mod serving_plot;
 
 pub use helps::HelpsReport;
-pub use plan::{PlanGrowth, PlanReport, PlanRow};
+pub use plan::{PlanGrowth, PlanReport, PlanRow, TimeLimit};
 pub use run::{Files, RunReport};

@@ -93,18 +93,19 @@ const TURNED_AWAY: [&str; 3] = [
 ];
 
 /// A constraint that bounds a time from above, such as `p99(ttft) <= 2s`.
-struct Limit {
-    constraint: String,
+pub struct TimeLimit {
+    pub constraint: String,
     /// What is bounded, such as `p99(ttft)`.
-    name: String,
-    metric: String,
+    pub name: String,
+    /// The name of the bounded metric in `metrics.json`.
+    pub metric: String,
     /// The bound in seconds.
-    bound: f64,
+    pub bound: f64,
 }
 
-impl Limit {
+impl TimeLimit {
     /// `None` if the constraint is another one. Both ways of writing are read: `p99(ttft)` and `ttft_p99`.
-    fn read(constraint: &str) -> Option<Limit> {
+    pub fn read(constraint: &str) -> Option<TimeLimit> {
         let (left, right) = constraint.split_once('<')?;
         let bound: SimDuration = right.strip_prefix('=').unwrap_or(right).trim().parse().ok()?;
         let name = left.trim();
@@ -113,7 +114,12 @@ impl Limit {
             None => name.rsplit_once('_').map(|(series, function)| (function, series))?,
         };
         let metric = format!("{series}_{function}_seconds");
-        Some(Limit { constraint: constraint.to_string(), name: name.to_string(), metric, bound: bound.as_secs_f64() })
+        Some(TimeLimit {
+            constraint: constraint.to_string(),
+            name: name.to_string(),
+            metric,
+            bound: bound.as_secs_f64(),
+        })
     }
 }
 
@@ -195,9 +201,9 @@ impl PlanReport {
 
     /// The constraint whose limit the page draws: that on the 95th percentile of the wait, otherwise that on the longest
     /// wait, otherwise the first that bounds a time of which the rows have the figure.
-    fn limit(&self) -> Option<Limit> {
-        let limits = || self.constraints.iter().filter_map(|one| Limit::read(one));
-        let known = |limit: &Limit| self.rows.iter().any(|row| row.figure(&limit.metric).is_some());
+    fn limit(&self) -> Option<TimeLimit> {
+        let limits = || self.constraints.iter().filter_map(|one| TimeLimit::read(one));
+        let known = |limit: &TimeLimit| self.rows.iter().any(|row| row.figure(&limit.metric).is_some());
         let of = |metric: &str| limits().find(|limit| limit.metric == metric);
         of(WAIT).or_else(|| of(LONGEST)).or_else(|| limits().find(known))
     }
@@ -490,7 +496,7 @@ impl PlanReport {
             ("wait, mean".to_string(), "queue_wait_mean_seconds".to_string()),
             ("wait, 95%".to_string(), WAIT.to_string()),
         ];
-        for limit in self.constraints.iter().filter_map(|one| Limit::read(one)) {
+        for limit in self.constraints.iter().filter_map(|one| TimeLimit::read(one)) {
             let name = if limit.metric == LONGEST { "wait, longest".to_string() } else { limit.name };
             let is_new = columns.iter().all(|(_, metric)| *metric != limit.metric);
             if is_new && self.rows.iter().any(|row| row.metrics.contains_key(&*limit.metric)) {
@@ -503,7 +509,7 @@ impl PlanReport {
     /// The unit for a column of times: that of the limit if a constraint bounds the metric, otherwise that of the answer,
     /// otherwise that of the median.
     fn time_unit(&self, metric: &str) -> TimeUnit {
-        let limit = self.constraints.iter().filter_map(|one| Limit::read(one)).find(|limit| limit.metric == metric);
+        let limit = self.constraints.iter().filter_map(|one| TimeLimit::read(one)).find(|limit| limit.metric == metric);
         let mean_of = |row: &PlanRow| row.metrics.get(metric).map(|(mean, _)| *mean).filter(|mean| *mean > 0.0);
         let median = || {
             let mut means: Vec<f64> = self.rows.iter().filter_map(mean_of).collect();

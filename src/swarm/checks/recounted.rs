@@ -238,12 +238,18 @@ impl History {
     fn of_waits(&self) -> Vec<(&'static str, Option<f64>)> {
         let placed = |replica: &Replica| replica.attempts.iter().find_map(|attempt| attempt.placed);
         let waits: Vec<f64> = self.replicas().filter_map(|one| Some(placed(one)? - one.wanted)).collect();
+        let started = |replica: &Replica| replica.attempts.iter().find_map(|attempt| attempt.started);
+        let of_job = |job: &Job, replica: &Replica| Some(started(replica)? - job.submitted);
+        let start_waits: Vec<f64> =
+            self.jobs.iter().flat_map(|job| job.replicas.iter().filter_map(move |one| of_job(job, one))).collect();
         let all = self.replicas().count();
         vec![
             ("queue_wait_mean_seconds", mean(&waits)),
             ("queue_wait_p50_seconds", quantile(&waits, 0.5)),
             ("queue_wait_p95_seconds", quantile(&waits, 0.95)),
             ("queue_wait_max_seconds", waits.iter().copied().reduce(f64::max)),
+            ("start_wait_mean_seconds", mean(&start_waits)),
+            ("start_wait_p95_seconds", quantile(&start_waits, 0.95)),
             ("placed", (all > 0).then(|| waits.len() as f64 / all as f64)),
         ]
     }
