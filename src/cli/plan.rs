@@ -349,7 +349,7 @@ fn finish(
         Format::Human => {
             let also = note.iter().chain(lines.iter().map(|(sentence, _)| sentence));
             let also: Vec<&String> = also.chain(growth.iter().flat_map(|growth| &growth.sentences)).collect();
-            print(&human(plan, &comparison, &constraint_names(&runs), &answer, &also))?;
+            print(&human(plan, &comparison, &constraint_names(runs), &answer, &also))?;
             if let Some(growth) = &growth {
                 print(&format!("\n{}", table(&HORIZON_HEADER, &growth.rows)))?;
             }

@@ -85,7 +85,8 @@ fn only_changes_that_may_make_room_count_as_growth() {
     let foreign = Foreign { share: GpuShare::ZERO, memory: Bytes::from_gib(1) };
     let doubtful = Reliance { overdue: true, flaps: 0 };
     // Each change, and by how much it raises the version of the fleet and its growth.
-    let changes: [(&str, &dyn Fn(&mut Fleet), (u64, u64)); 10] = [
+    type Change<'a> = (&'a str, &'a dyn Fn(&mut Fleet), (u64, u64));
+    let changes: [Change<'_>; 10] = [
         ("take", &|fleet| fleet.take(&placed(std::slice::from_ref(&of_one))), (1, 0)),
         ("reliance", &|fleet| fleet.set_reliance(node, doubtful), (1, 0)),
         ("the same reliance", &|fleet| fleet.set_reliance(node, doubtful), (0, 0)),
