@@ -128,7 +128,7 @@ impl Core {
     /// placing a replica frees no resources. A custom filter may refuse a node because it is too empty. In that case,
     /// every change of the fleet increases the number.
     pub fn growth(&self) -> u64 {
-        match self.profile.scheduler.may_placing_make_room() {
+        match self.deciding.placing_makes_room {
             true => self.fleet.version(),
             false => self.fleet.growth(),
         }

@@ -16,6 +16,8 @@ pub(crate) struct Deciding {
     pub caching: Caching,
     pub rankings: Rankings,
     refusals: Refusals,
+    /// Whether a placement can make room for another one. The options are asked only once.
+    pub placing_makes_room: bool,
     /// Decisions that are recorded for an explanation.
     pub examined: Examined,
 }
@@ -29,6 +31,7 @@ impl Deciding {
             caching: Caching::On,
             rankings,
             refusals: Refusals::default(),
+            placing_makes_room: scheduler.may_placing_make_room(),
             examined: Examined::default(),
         }
     }
@@ -36,6 +39,7 @@ impl Deciding {
     /// Forgets all results, because these options apply from now on.
     pub fn forget(&mut self, scheduler: &SchedulerOptions) {
         (self.rankings, self.refusals) = (Rankings::new(scheduler), Refusals::default());
+        self.placing_makes_room = scheduler.may_placing_make_room();
     }
 
     /// Decides about an attempt with the demand of this number. `keep` is the number of candidates to keep. A result
