@@ -8,7 +8,7 @@ use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use dryrack_event::{Event, Histogram, Outcome, Phase, Reason, Refusal};
 use dryrack_ids::JobId;
-use dryrack_lifecycle::{MemberState, WholeState};
+use dryrack_lifecycle::{MemberState, WholeState, take_member_edge};
 use dryrack_planted::planted;
 use dryrack_workload::{RetryEvent, StopCriteria};
 
@@ -314,8 +314,10 @@ impl Polled {
         self.run(job).groups[group as usize].announced = false;
         for index in members {
             let count = self.next_count();
-            let next = self.member(index).again(now, count);
-            *self.member(index) = next;
+            let member = self.member(index);
+            let next = member.again(now, count);
+            take_member_edge(member.state, next.state);
+            *member = next;
             self.index_member(index);
         }
         for index in self.run(job).groups[group as usize].members.clone() {
