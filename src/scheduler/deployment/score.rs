@@ -8,7 +8,7 @@ use super::single_gpu;
 use crate::scorer::reliability;
 use dryrack_event::Reason;
 use dryrack_fleet::{Accounting, Left};
-use dryrack_workload::Strategy;
+use dryrack_workload::{Backend, Strategy};
 
 /// The maximum score.
 const MOST: f64 = 100.0;
@@ -102,8 +102,11 @@ fn fullest(
     let ram = if share.ram == 0 || ram_free == 0 { 0.0 } else { share.ram as f64 / ram_free as f64 * MOST };
     match (share.indexes.is_empty(), share.ram) {
         (false, _) => {}
-        // A part of a vLLM model has no RAM claim, and the upstream program fails on this.
-        (true, 0) => return Err(UpstreamException(Reason::UpstreamTypeError)),
+        // A part of a vLLM model has no RAM claim, and the upstream program fails on this. Only the rule `picked_some` of
+        // 2.3.0 makes such parts, of GPUs that do not exist. A GGUF model has a RAM claim, even if it is 0.
+        (true, 0) if !matches!(search.request.deployment.backend, Backend::LlamaBox(_)) => {
+            return Err(UpstreamException(Reason::UpstreamTypeError));
+        }
         (true, _) => return Ok(ram),
     }
     let mut most = 0.0f64;
