@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use dryrack_catalog as catalog;
+use dryrack_catalog::{self as catalog, CpuArch};
 use dryrack_fleet::{Blocks, Fleet, NodeClaim, NodeShape};
 use dryrack_units::{Bytes, GpuShare};
 use dryrack_workload::{Bounds, GpuRequirements, Requirements, SpotPolicy};
@@ -32,7 +32,7 @@ pub fn meets(fleet: &Fleet, requirements: &Requirements, claim: &NodeClaim) -> b
         && named(&requirements.fleets, &spec.name)
         && named(&requirements.backends, &instance.backend)
         && named(&requirements.regions, &instance.region)
-        && requirements.arch.is_none_or(|arch| arch == shape.arch)
+        && requirements.arch.unwrap_or(CpuArch::X86_64) == shape.arch
         && requirements.max_price.is_none_or(|most| price <= most.get())
         && requirements.disk.is_none_or(|disk| instance.disk == Bytes::ZERO || within(disk, instance.disk));
     let cores = (shape.cpu.get() - shape.reserved.cpu.get().min(shape.cpu.get())) / 1000 / u64::from(total) * taken;

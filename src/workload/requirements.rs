@@ -36,6 +36,7 @@ impl<T: Ord + Copy> Bounds<T> {
 pub struct Requirements {
     /// The number of whole cores.
     pub cpu: Bounds<u64>,
+    /// The architecture; x86 if absent.
     pub arch: Option<CpuArch>,
     pub memory: Bounds<Bytes>,
     pub disk: Option<Bounds<Bytes>>,

@@ -4,7 +4,7 @@
 //! both.
 
 use super::options::{OfferOptions, WithoutGpus};
-use dryrack_catalog as catalog;
+use dryrack_catalog::{self as catalog, CpuArch};
 use dryrack_event::Reason;
 use dryrack_fleet::{NodeShape, Slice};
 use dryrack_planted::planted;
@@ -41,7 +41,8 @@ pub fn smallest_slice(
 /// Checks the requirements that are the same for every slice of a host.
 fn judge_host(requirements: &Requirements, shape: &NodeShape) -> Result<(), Reason> {
     let Some(instance) = &shape.instance else { return Err(Reason::NotInFleet) };
-    if requirements.arch.is_some_and(|arch| arch != shape.arch) {
+    // dstack's own images are for x86, and a run without an image takes one of them. The images of runs are not known here.
+    if requirements.arch.unwrap_or(CpuArch::X86_64) != shape.arch {
         return Err(Reason::ArchMismatch);
     }
     let wanted_spot = match requirements.spot {
