@@ -167,13 +167,58 @@ impl<'t> MapAccess<'t> for Entries<'t> {
     fn next_key_seed<S: DeserializeSeed<'t>>(&mut self, seed: S) -> Result<Option<S::Value>, Misfit> {
         let Some(entry) = self.entries.next() else { return Ok(None) };
         self.value = Some(&entry.value);
-        let key = seed.deserialize(entry.key.as_str().into_deserializer());
-        key.map(Some).map_err(|misfit: Misfit| misfit.at(entry.key_span))
+        seed.deserialize(Key(entry)).map(Some).map_err(|misfit: Misfit| misfit.at(entry.key_span))
     }
 
     fn next_value_seed<S: DeserializeSeed<'t>>(&mut self, seed: S) -> Result<S::Value, Misfit> {
         let value = self.value.take().ok_or_else(|| Misfit::new("a key without a value".to_string()))?;
         seed.deserialize(value).map_err(|misfit| misfit.at(value.span))
+    }
+}
+
+/// A key of a map. It is text, which some types read as a whole number.
+struct Key<'t>(&'t Entry);
+
+macro_rules! parsed_key {
+    ($($method:ident $visit:ident $kind:ty;)*) => {
+        $(fn $method<V: Visitor<'t>>(self, visitor: V) -> Result<V::Value, Misfit> {
+            match self.0.key.parse::<$kind>() {
+                Ok(number) => visitor.$visit(number),
+                Err(_) => Err(Misfit::new(format!("expected a whole number as a key, found `{}`", self.0.key))),
+            }
+        })*
+    };
+}
+
+impl<'t> Deserializer<'t> for Key<'t> {
+    type Error = Misfit;
+
+    fn deserialize_any<V: Visitor<'t>>(self, visitor: V) -> Result<V::Value, Misfit> {
+        visitor.visit_borrowed_str(&self.0.key)
+    }
+
+    fn deserialize_enum<V: Visitor<'t>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Misfit> {
+        visitor.visit_enum(Variant { name: &self.0.key, span: self.0.key_span, content: None })
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'t>>(self, _: &'static str, visitor: V) -> Result<V::Value, Misfit> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    parsed_key! {
+        deserialize_i64 visit_i64 i64;
+        deserialize_u64 visit_u64 u64;
+    }
+
+    forward_to_deserialize_any! {
+        <V: Visitor<'t>>
+        bool i8 i16 i32 i128 u8 u16 u32 u128 f32 f64 char str string bytes byte_buf option unit unit_struct seq tuple
+        tuple_struct map struct identifier ignored_any
     }
 }
 
