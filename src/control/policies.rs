@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::profile_error::ProfileError;
 use dryrack_policy::{MOST_SAMPLES, Quota, policy_rule_named, ring_samples};
-use dryrack_units::{OptionalTextForm, Permille, SimDuration, TextForm};
+use dryrack_units::{OptionalTextForm, Permille, SimDuration, TextForm, present};
 use dryrack_workload::{
     AtMinimum, Gaps, IdleGpus, PolicyMode, PolicySource, UtilizationOverrides, UtilizationPolicy, UtilizationRule,
 };
@@ -19,7 +19,8 @@ use dryrack_workload::{
 pub struct PolicyOptions {
     pub utilization: UtilizationOptions,
     /// Quotas by project. Only profiles with runs read them.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(with = "BTreeMap<String, Option<Quota>>")]
     pub quotas: BTreeMap<String, Quota>,
 }
 

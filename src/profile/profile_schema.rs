@@ -209,7 +209,9 @@ fn variants(schema: &Value) -> Vec<(String, &Value)> {
 fn counted_names(schema: &Value) -> Option<Vec<&str>> {
     let properties = schema["properties"].as_object()?;
     let is_number = |property: &Value| {
-        property.get("description").is_none() && matches!(property["type"].as_str(), Some("integer" | "number"))
+        // A number that can also be null, which removes the name, has two types.
+        let kind = property["type"].as_str().or_else(|| property["type"][0].as_str());
+        property.get("description").is_none() && matches!(kind, Some("integer" | "number"))
     };
     let are_numbers = properties.len() > 1 && properties.values().all(is_number);
     are_numbers.then(|| properties.keys().map(String::as_str).collect())

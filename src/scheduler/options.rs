@@ -15,7 +15,7 @@ use super::scorer::{ScorerName, WeightedScorer};
 use super::target::Target;
 use super::verdict::Reads;
 use dryrack_planted::planted;
-use dryrack_units::{SimDuration, SimTime, TextForm};
+use dryrack_units::{SimDuration, SimTime, TextForm, present};
 
 /// The scheduler's part of a profile. Stages run in the order in which they are listed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -269,7 +269,8 @@ pub struct FairShare {
     #[serde(with = "TextForm")]
     pub half_life: SimDuration,
     /// Weight of each user, by name. The default is 1. A user with twice the weight may use twice as much.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "BTreeMap<String, Option<f64>>")]
     pub weights: BTreeMap<String, f64>,
 }
 

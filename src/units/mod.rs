@@ -8,11 +8,13 @@
 
 mod amount;
 pub mod date;
+mod named;
 mod score;
 mod text;
 mod time;
 
 pub use amount::{Bytes, GpuShare, MilliCpu, MilliWatts, Money, Permille, RequestRate, grouped};
+pub use named::present;
 pub use score::Score;
 pub use text::{OptionalTextForm, TextForm, UnitError, counted, decimal, finite, wrapped};
 pub use time::{SimDuration, SimTime};

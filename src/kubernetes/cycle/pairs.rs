@@ -1,4 +1,5 @@
-//! A list of pairs that is written as a map, in its order.
+//! A list of pairs that is written as a map, in its order. A key whose value is null is left out, so that a profile can
+//! remove what its base has.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -29,8 +30,8 @@ where
 
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Vec<(K, V)>, A::Error> {
             let mut pairs = Vec::new();
-            while let Some(pair) = map.next_entry()? {
-                pairs.push(pair);
+            while let Some((key, value)) = map.next_entry::<K, Option<V>>()? {
+                pairs.extend(value.map(|value| (key, value)));
             }
             Ok(pairs)
         }
