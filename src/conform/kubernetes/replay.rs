@@ -61,7 +61,7 @@ impl Replay {
         }
         let pod = self.pods.get(recorded.pod.as_str()).cloned();
         let pod = pod.ok_or_else(|| format!("a step of `{}`, which is no pod of this world", recorded.pod))?;
-        if let Err(refusal) = cycle::pre_enqueue(&pod, &self.cluster) {
+        if let Err(refusal) = cycle::pre_enqueue(&pod, &self.cluster, &self.profile) {
             found.outcome = "gated".to_string();
             found.gate = Some(refused(&refusal));
             return Ok(found);

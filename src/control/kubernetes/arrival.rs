@@ -43,7 +43,7 @@ impl Kubernetes {
         let nodes = self.cluster.nodes().len().max(1) as u32;
         for index in self.gates.take_to_ask() {
             let info = Arc::clone(&self.pods[&index].info);
-            match cycle::pre_enqueue(&info, &self.cluster) {
+            match cycle::pre_enqueue(&info, &self.cluster, &self.options.scheduler) {
                 Ok(()) => {
                     self.gates.remove(index, &info);
                     self.queue.add(index, self.pods[&index].group, (info.priority, gpus_of(&info)));

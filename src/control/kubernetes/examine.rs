@@ -106,7 +106,7 @@ impl Kubernetes {
                 None => of_other_scheduler(core, pod),
             };
         }
-        if let Err(refusal) = cycle::pre_enqueue(pod, &self.cluster) {
+        if let Err(refusal) = cycle::pre_enqueue(pod, &self.cluster, &self.options.scheduler) {
             return kept_out(core, &refusal);
         }
         let start = self.start(0);

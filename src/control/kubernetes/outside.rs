@@ -30,7 +30,7 @@ impl Kubernetes {
             self.queue.add(index, record.group, (record.info.priority, gpus_of(&record.info)));
             let attempt = core.store[index].attempt_id();
             core.command(Command::Submit { attempt });
-            if let Err(refusal) = cycle::pre_enqueue(&record.info, &self.cluster) {
+            if let Err(refusal) = cycle::pre_enqueue(&record.info, &self.cluster, &self.options.scheduler) {
                 core.hold(index, (Refusal::Unfit, gated(&refusal, nodes)));
             }
         }

@@ -4,6 +4,7 @@ mod commit;
 mod decision;
 mod message;
 mod pairs;
+mod points;
 mod profile;
 mod refused;
 mod sample;
@@ -31,13 +32,17 @@ pub use verdict::{Code, Objection, Plugin, Reason, Refusal};
 use crate::cluster::{Cluster, PodInfo};
 use crate::plugins::{default_preemption, dynamic_resources, gang_scheduling, scheduling_gates};
 
-/// Whether a pod enters the queue.
+/// Whether a pod enters the queue. Only plugins of the profile can hold it back.
 ///
 /// # Errors
 /// The refusal of the first plugin that holds it back.
-pub fn pre_enqueue(pod: &PodInfo, cluster: &Cluster) -> Result<(), Refusal> {
-    scheduling_gates::pre_enqueue(pod)?;
-    dynamic_resources::pre_enqueue(pod, &cluster.devices)?;
+pub fn pre_enqueue(pod: &PodInfo, cluster: &Cluster, profile: &Profile) -> Result<(), Refusal> {
+    if profile.scheduling_gates {
+        scheduling_gates::pre_enqueue(pod)?;
+    }
+    if profile.filters.contains(&Plugin::DynamicResources) {
+        dynamic_resources::pre_enqueue(pod, &cluster.devices)?;
+    }
     gang_scheduling::pre_enqueue(pod, &cluster.gangs)
 }
 

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::pairs;
+use super::points::{FilterPlugin, ScorePlugin, filters, scorers};
 use super::verdict::Plugin;
 use crate::cluster::Resource;
 
@@ -14,11 +15,17 @@ use crate::cluster::Resource;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// In the order in which they are called. The check of a node ends with the first plugin that objects.
+    /// In the order in which they are called. The check of a node ends with the first plugin that objects. A plugin that
+    /// is not listed does not hold a pod back before its nodes are checked either.
+    #[serde(deserialize_with = "filters")]
+    #[schemars(with = "Vec<FilterPlugin>")]
     pub filters: Vec<Plugin>,
+    /// Whether a pod with scheduling gates waits until they are removed (the plugin `SchedulingGates`, since 1.26).
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub scheduling_gates: bool,
     /// The scorers with their weights, in the order of the default configuration of kube-scheduler.
-    #[serde(with = "pairs")]
-    #[schemars(with = "BTreeMap<Plugin, i64>")]
+    #[serde(serialize_with = "pairs::serialize", deserialize_with = "scorers")]
+    #[schemars(with = "BTreeMap<ScorePlugin, Option<i64>>")]
     pub scorers: Vec<(Plugin, i64)>,
     /// How `NodeResourcesFit` scores a node.
     #[serde(rename = "scoring_strategy")]
@@ -53,9 +60,17 @@ pub struct Profile {
     /// Spread constraints for pods that have none, and that a service selects or a controller owns: topology key and
     /// greatest skew.
     #[serde(rename = "default_constraints", with = "pairs")]
-    #[schemars(with = "BTreeMap<String, i64>")]
+    #[schemars(with = "BTreeMap<String, Option<i64>>")]
     pub default_spread: Vec<(Arc<str>, i64)>,
     pub preemption: PreemptionArguments,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn is_yes(flag: &bool) -> bool {
+    *flag
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -125,7 +140,7 @@ pub struct ScoringStrategy {
     pub kind: Strategy,
     /// The resources that count, each with its weight.
     #[serde(with = "pairs")]
-    #[schemars(with = "BTreeMap<Resource, i64>")]
+    #[schemars(with = "BTreeMap<Resource, Option<i64>>")]
     pub resources: Vec<(Resource, i64)>,
 }
 
@@ -133,9 +148,10 @@ pub struct ScoringStrategy {
 pub enum Strategy {
     LeastAllocated,
     MostAllocated,
-    /// The score by utilization in percent: points of ascending utilization, with scores from 0 to 10.
+    /// The score by utilization: a map from utilizations in percent, in ascending order, to scores from 0 to 10. Between
+    /// two points, the score changes evenly.
     #[serde(with = "pairs")]
-    #[schemars(with = "BTreeMap<String, i64>")]
+    #[schemars(with = "BTreeMap<String, Option<i64>>")]
     RequestedToCapacityRatio(Vec<(i64, i64)>),
 }
 
@@ -217,6 +233,7 @@ impl Profile {
                 InterPodAffinity,
                 DynamicResources,
             ],
+            scheduling_gates: true,
             scorers: vec![
                 (TaintToleration, 3),
                 (NodeAffinity, 2),
@@ -249,7 +266,8 @@ impl Profile {
     }
 
     /// The default profile of Kubernetes 1.20, by its difference from 1.35. `NodePreferAvoidPods` is left out: it gives
-    /// every node the same score, unless an annotation names the pod's controller. There are no device claims.
+    /// every node the same score, unless an annotation names the pod's controller. There are no device claims and no
+    /// scheduling gates.
     pub fn v1_20() -> Profile {
         use Plugin::*;
         let mut profile = Profile::v1_35();
@@ -260,6 +278,7 @@ impl Profile {
                 *weight = 1;
             }
         }
+        profile.scheduling_gates = false;
         profile.balance = Balance::Difference;
         profile.spread_counts = SpreadCounts::AllNodes;
         profile.spread_rounding = Rounding::Down;

@@ -36,19 +36,26 @@ pub struct Sight<'c> {
 }
 
 impl CycleState {
-    /// Calls all plugins before any node is examined.
+    /// Calls the filters of the profile before any node is examined.
     ///
     /// # Errors
     /// If a plugin refuses the pod on all nodes.
     pub fn new(pod: &Arc<PodInfo>, cluster: &Cluster, profile: &Profile) -> Result<CycleState, Refusal> {
-        let only_nodes = node_affinity::pre_filter(pod)?;
-        Ok(CycleState {
-            pod: Arc::clone(pod),
-            only_nodes,
-            spread: spread_filter::pre_filter(pod, cluster, profile.spread_counts),
-            affinity: inter_pod_affinity::pre_filter(pod, cluster),
-            claims: dynamic_resources::pre_filter(pod, &cluster.devices)?,
-        })
+        let mut state = CycleState::without_plugins(pod);
+        let has = |plugin| profile.filters.contains(&plugin);
+        if has(Plugin::NodeAffinity) {
+            state.only_nodes = node_affinity::pre_filter(pod)?;
+        }
+        if has(Plugin::PodTopologySpread) {
+            state.spread = spread_filter::pre_filter(pod, cluster, profile.spread_counts);
+        }
+        if has(Plugin::InterPodAffinity) {
+            state.affinity = inter_pod_affinity::pre_filter(pod, cluster);
+        }
+        if has(Plugin::DynamicResources) {
+            state.claims = dynamic_resources::pre_filter(pod, &cluster.devices)?;
+        }
+        Ok(state)
     }
 
     /// The state of a pod for which no plugin has data.

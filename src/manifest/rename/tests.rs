@@ -38,7 +38,7 @@ fn decisions(cluster: Cluster) -> Vec<Decided> {
     pods.iter().for_each(|pod| rules.gangs.know(pod));
     let mut found = Vec::new();
     for (number, pod) in pods.iter().enumerate() {
-        if let Err(refusal) = cycle::pre_enqueue(pod, &rules) {
+        if let Err(refusal) = cycle::pre_enqueue(pod, &rules, &Profile::v1_35()) {
             found.push((Arc::clone(&pod.key), Vec::new(), 0, format!("{:?}", refusal.code)));
             continue;
         }
