@@ -306,7 +306,7 @@ impl Compact<'_> {
 
     #[inline]
     fn reason(&mut self, reason: Reason) {
-        let Reason::Own(own) = reason else { return self.varint(reason.place() as u64) };
+        let Reason::Own(own) = reason else { return self.varint(u64::from(reason.number())) };
         self.varint(OWN_REASON.into());
         self.varint(own.name().len() as u64);
         self.0.extend_from_slice(own.name().as_bytes());

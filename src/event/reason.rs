@@ -152,9 +152,33 @@ macro_rules! reasons {
 /// The number of all reasons that are not in the table, in the digest. New reasons of the table do not change it. It fits
 /// in two bytes of a varint.
 pub(super) const OWN_REASON: u32 = 0x3fff;
-const _: () = assert!((Reason::ALL.len() as u32) < OWN_REASON);
+const _: () = assert!(NUMBERS[Reason::ALL.len() - 1] < OWN_REASON);
+
+/// The numbers of reasons that were removed from the table, because nothing gave them. No other reason gets them, so that
+/// digests stay the same.
+const REMOVED: [u32; 3] = [55, 62, 153];
+
+/// The number of each reason of the table in the digest.
+const NUMBERS: [u32; Reason::ALL.len()] = {
+    let mut numbers = [0; Reason::ALL.len()];
+    let (mut place, mut removed) = (0, 0);
+    while place < numbers.len() {
+        while removed < REMOVED.len() && REMOVED[removed] == (place + removed) as u32 {
+            removed += 1;
+        }
+        numbers[place] = (place + removed) as u32;
+        place += 1;
+    }
+    numbers
+};
 
 impl Reason {
+    /// The number in the digest, which stays the same in later versions.
+    #[inline]
+    pub(super) fn number(self) -> u32 {
+        NUMBERS.get(self.place()).copied().unwrap_or(OWN_REASON)
+    }
+
     /// A number for this reason, which is valid only in this process.
     pub fn code(self) -> u32 {
         match self {
@@ -175,7 +199,7 @@ impl Serialize for Reason {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Reason::Own(own) => serializer.serialize_newtype_variant("Reason", OWN_REASON, "own", own),
-            known => serializer.serialize_unit_variant("Reason", known.place() as u32, known.name()),
+            known => serializer.serialize_unit_variant("Reason", known.number(), known.name()),
         }
     }
 }
@@ -256,7 +280,6 @@ reasons! {
     ReuseOnly => "reuse_only", "does not exist, and the job uses only existing instances";
     NoRunner => "no_runner", "has no GPU that an image of the backend supports";
     BelowUtilization => "below_utilization", "too few of its GPUs have the share free that the backend reserves";
-    TooFewNodes => "too_few_nodes", "can hold a part of the model, but too few other nodes can hold the rest";
     NotDistributable => "not_distributable", "can hold a part of the model, but the model may not span several nodes";
     AlreadyDistributed => "already_distributed", "already holds a part of a model that spans several nodes";
     // Reasons why a deployment fits nowhere:
@@ -264,7 +287,6 @@ reasons! {
     ParallelismMismatch => "parallelism_mismatch", "the parallel sizes do not match the number of picked GPUs";
     Indivisible => "indivisible", "attention heads or vocabulary cannot be divided by the number of GPUs";
     PicksOfSeveralKinds => "picks_of_several_kinds", "GPUs of several types were picked for one replica";
-    PickUnreadable => "pick_unreadable", "a picked GPU is not given as node, type and index";
     OvercommitOfReplicas => "overcommit_of_replicas", "the picked GPUs are too small, and there are several replicas";
     PortStated => "port_stated", "the parameters set the port, which the scheduler must choose";
     UpstreamValueError => "upstream_value_error", "the upstream program ends this decision with a ValueError";
@@ -313,8 +335,8 @@ reasons! {
     DecidedOutside => "decided_outside", "an outside scheduler decides";
     NotWaiting => "not_waiting", "an outside scheduler decided about it, but it does not wait";
     RefusedOutside => "refused_outside", "an outside scheduler refuses it";
-    // A reason why an instance is not offered. All further reasons must be added at the end, because the index of a
-    // reason is part of the digest.
+    // A reason why an instance is not offered. All further reasons must be added at the end, because the number of a
+    // reason is part of the digest. The number of a removed reason goes to `REMOVED`.
     OtherFleet => "other_fleet", "in another fleet than the rest of the job";
     // Reasons why a decision of an external scheduler is not carried out:
     DoesNotFit => "does_not_fit", "was given a place that is partly in use";
@@ -370,7 +392,6 @@ reasons! {
         "node(s) didn't satisfy existing pods anti-affinity rules";
     ClaimsUnallocatable => "claims_unallocatable", "cannot allocate all claims";
     ClaimUnavailable => "claim_unavailable", "resourceclaim not available on the node";
-    PreemptionNotHelpful => "preemption_not_helpful", "Preemption is not helpful for scheduling";
     PluginFailed => "plugin_failed", "a plugin failed, which ends the attempt";
     NoNodes => "no_nodes", "the cluster has no node";
     NotAPod => "not_a_pod", "asks for what a pod cannot request";
@@ -466,6 +487,16 @@ impl fmt::Display for Histogram {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Digests of earlier versions hold these numbers.
+    #[test]
+    fn no_reason_has_the_number_of_one_that_was_removed() {
+        let numbers: Vec<u32> = Reason::ALL.iter().map(|reason| reason.number()).collect();
+        assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]));
+        assert!(REMOVED.iter().all(|removed| !numbers.contains(removed)));
+        let known = [(Reason::NotDistributable, 56), (Reason::OvercommitOfReplicas, 63), (Reason::PluginFailed, 154)];
+        assert!(known.iter().all(|(reason, number)| reason.number() == *number));
+    }
 
     #[test]
     fn a_histogram_lists_the_most_frequent_reason_first_and_breaks_ties_by_the_reason() {

@@ -56,7 +56,7 @@ pub(super) fn of_refusal(reason: &Stated) -> Reason {
             Reason::ClaimsUnallocatable
         }
         Stated::ClaimUnavailable => Reason::ClaimUnavailable,
-        Stated::NoVictims | Stated::PreemptionNotHelpful => Reason::PreemptionNotHelpful,
+        Stated::NoVictims | Stated::PreemptionNotHelpful => unreachable!("only preemption says so, and no plugin"),
     }
 }
 

@@ -64,7 +64,7 @@ pub fn place(options: &DeploymentOptions, request: &Request, serving: &Serving, 
     let whole = |reason| Answer::Refuse(Histogram::of(reason, serving.hosts().len().max(1) as u32));
     if request.picks == Picks::Unreadable {
         return whole(match options.utilization.unreadable {
-            Fault::Refused if options.pool == Pool::EachKind => Reason::PickUnreadable,
+            Fault::Refused if options.pool == Pool::EachKind => Reason::PickedGpuMissing,
             Fault::Refused | Fault::ValueError => Reason::UpstreamValueError,
         });
     }

@@ -235,7 +235,7 @@ impl<'a> ModelPlacer<'a> {
         let alone = on_node(free, node);
         let alone = self.asked(&alone);
         let Decision::Refuse { refusal, .. } = alone.decide(Grouping::EachNode, 1) else { return Verdict::Fit };
-        let reason = alone.found()[node.index()].reason.unwrap_or(Reason::TooFewNodes);
+        let reason = alone.found()[node.index()].reason.expect("a request that is refused has a reason on each node");
         match refusal {
             Refusal::Unfit => Verdict::Unfit(reason),
             Refusal::Never => Verdict::Never(reason),

@@ -58,7 +58,8 @@ pub fn pickable(
         hardware: &hardware,
     });
     let reasons = why::each(options, &request, serving, &hardware, search.as_ref());
-    let refused = |reason: Option<Reason>| reason.or(planned.as_ref().err().copied()).unwrap_or(Reason::TooFewNodes);
+    let halted = planned.as_ref().err().copied();
+    let refused = |reason: Option<Reason>| reason.or(halted).expect("without a search, the request is refused");
     let mut nodes: Vec<PickableNode> = (serving.hosts().iter().enumerate().zip(reasons))
         .map(|((node, host), reason)| {
             let reason = refused(reason);

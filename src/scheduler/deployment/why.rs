@@ -10,7 +10,7 @@ use dryrack_event::{Histogram, Reason};
 use dryrack_fleet::{Accounting, Serving};
 use dryrack_workload::{Backend, GgufEstimate};
 
-/// Reasons, each with its number of nodes. A request without any nodes gets [`Reason::TooFewNodes`].
+/// Reasons, each with its number of nodes. A request without any nodes gets [`Reason::NoNodes`].
 pub fn reasons(
     options: &DeploymentOptions,
     request: &Request,
@@ -20,10 +20,10 @@ pub fn reasons(
 ) -> Histogram {
     let mut histogram = Histogram::default();
     for reason in each(options, request, serving, hardware, search) {
-        histogram.add(reason.unwrap_or(Reason::TooFewNodes), 1);
+        histogram.add(reason.expect("without a search, a filter refuses each node"), 1);
     }
     if histogram.is_empty() {
-        histogram.add(Reason::TooFewNodes, 1);
+        histogram.add(Reason::NoNodes, 1);
     }
     histogram
 }
