@@ -12,6 +12,7 @@ use super::polled::{GangRule, RunsOptions};
 use super::scan::ScanOptions;
 use super::{PassOptions, Passes, ProfileError, Trigger};
 use dryrack_fleet::NodeState;
+use dryrack_scheduler::deployment::DeploymentFilter;
 use dryrack_scheduler::offers::NewInstances;
 use dryrack_scheduler::slurm::SlurmOptions;
 use dryrack_scheduler::{Backfill, Discipline, FilterName, GangPlaces, MOST_KEYS, OrderKey, Preempt, SchedulerOptions};
@@ -378,6 +379,7 @@ impl Profile {
 
     /// Why the profile cannot have quotas of projects. `None` if it can.
     pub fn refuses_quotas(&self) -> Option<ProfileError> {
+        faults.extend(self.faulty_model_filters());
         if self.flow.places_parts_of_gangs() {
             return Some(ProfileError::QuotasOfParts);
         }
@@ -399,6 +401,22 @@ impl Profile {
             faults.push("needs a profile that schedules like Slurm, such as `slurm-22.05`".to_string());
         }
         if is_slurm && !self.policies.quotas.is_empty() {
+    /// The filters without which a model could get a place that breaks safety.
+    fn faulty_model_filters(&self) -> Vec<ProfileError> {
+        let models = &self.scheduler.deployments;
+        if self.historic {
+            return Vec::new();
+        }
+        let needed = [
+            (DeploymentFilter::Ready, "ready", "may use nodes that are not ready"),
+            (DeploymentFilter::Picked, "picked", "may use other GPUs than those that were picked"),
+            (DeploymentFilter::Labels, "labels", "may use nodes without the labels of the selector"),
+            (DeploymentFilter::Compatible, "compatible", "may use GPUs on which the backend does not run"),
+        ];
+        let lacking = needed.into_iter().filter(|(filter, ..)| !models.filters.contains(filter));
+        lacking.map(|(_, name, so)| ProfileError::ModelsWithout { name, so }).collect()
+    }
+
             faults.push("has its own limits for users and accounts: remove `policies.quotas`".to_string());
         }
         if slurm.priority.is_some() != self.scheduler.order.contains(&OrderKey::Multifactor) {

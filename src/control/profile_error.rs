@@ -30,8 +30,10 @@ pub enum ProfileError {
     NoTime(&'static str),
     #[error("has a batch for `{0}`, which looks at each replica separately")]
     BatchOfEach(&'static str),
-    #[error("declares a silent node {found}; expected not_ready or unreachable")]
-    Silence { found: String },
+    #[error(
+        "lacks the `{name}` filter for models, so a model {so}; only a profile with `historic: true` can do without it"
+    )]
+    ModelsWithout { name: &'static str, so: &'static str },
     #[error("has an offset for `{0}` but no period")]
     OffsetOfNoPeriod(&'static str),
     #[error(
@@ -89,4 +91,12 @@ pub enum ProfileError {
         "has `prepare: in_turn` and `begin: all_prepared` in `flow.polled`, so nodes with a startup order would wait for each other"
     )]
     TurnsOfPrepared,
+}
+
+impl ProfileError {
+    /// The filter that `scheduler.deployments.filters` lacks, if that is the error.
+    pub fn lacking_filter(&self) -> Option<&'static str> {
+        let ProfileError::ModelsWithout { name, .. } = self else { return None };
+        Some(name)
+    }
 }

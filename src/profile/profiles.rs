@@ -199,6 +199,7 @@ pub fn profile_with(
     }
     let heartbeat = |key| folded.get("heartbeat").and_then(|heartbeat| heartbeat.get(key)).map(|tree| tree.span);
     let (grace, evict_after) = (heartbeat("grace"), heartbeat("evict_after"));
+    let model_filters = place_of_model_filters(&folded);
     if !expressions::check(&folded, report) {
         return None;
     }
@@ -234,9 +235,22 @@ pub fn profile_with(
         // A built-in profile has no errors of its own, so the error is in what the scenario changes.
         let changed = if matches!(fault, ProfileError::Slurm(_)) { changes.slurm } else { changes.policies };
         let span = changed.filter(|_| is_builtin).map_or(own, |changed| changed.span);
-        report.error_with_help(span, message, format!("`dryrack profile show {}` shows what is set", profile.name));
+        let (span, help) = match fault.lacking_filter() {
+            Some(filter) => {
+                let stated = model_filters.filter(|stated| stated.source() == source);
+                (stated.unwrap_or(span), format!("add `{filter}` to `scheduler.deployments.filters`"))
+            }
+            None => (span, format!("`dryrack profile show {}` shows what is set", profile.name)),
+        };
+        report.error_with_help(span, message, help);
     }
     Some(profile)
+}
+
+/// Where a profile states its filters for models.
+fn place_of_model_filters(profile: &Tree) -> Option<Span> {
+    let keys = ["scheduler", "deployments", "filters"];
+    keys.into_iter().try_fold(profile, |tree, key| tree.get(key)).map(|filters| filters.span)
 }
 
 /// The nearest releases before and after a release that has no profile. The missing release may decide differently from
