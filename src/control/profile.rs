@@ -255,7 +255,7 @@ pub struct HeartbeatOptions {
     #[serde(with = "TextForm")]
     pub grace: SimDuration,
     /// The state of a node that has been silent for the grace period.
-    pub becomes: NodeState,
+    pub becomes: SilentState,
     /// Time since the last heartbeat after which the replicas of a silent node are given up and placed again.
     #[serde(with = "TextForm")]
     pub evict_after: SimDuration,
@@ -268,6 +268,23 @@ pub struct HeartbeatOptions {
     /// If stated, a due eviction is noticed only at multiples of this time. Otherwise it is noticed at once.
     #[serde(default, with = "OptionalTextForm", skip_serializing_if = "Option::is_none")]
     pub evicted_every: Option<SimDuration>,
+}
+
+/// The state of a silent node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SilentState {
+    NotReady,
+    Unreachable,
+}
+
+impl From<SilentState> for NodeState {
+    fn from(state: SilentState) -> NodeState {
+        match state {
+            SilentState::NotReady => NodeState::NotReady,
+            SilentState::Unreachable => NodeState::Unreachable,
+        }
+    }
 }
 
 /// The longest time in each state that is not final. An event reports that it expired. By default, pending and running
@@ -320,6 +337,13 @@ impl Profile {
                     profile.insert("flow".to_string(), serde_json::json!({ *flow: options }));
                 }
             }
+            // A backfill pass has never had a batch, but logs stated that.
+            if let Some(pass) = profile.get_mut("passes").and_then(|passes| passes.get_mut("backfill"))
+                && let Some(pass) = pass.as_object_mut()
+                && pass.get("batch").is_some_and(serde_json::Value::is_null)
+            {
+                pass.remove("batch");
+            }
         }
         serde_json::from_value(data)
     }
@@ -355,6 +379,7 @@ impl Profile {
                 faults.push(ProfileError::Missing(required.name()));
             }
         }
+        faults.extend(self.faulty_model_filters());
         if !self.historic {
             faults.extend((!seen.contains("ready")).then_some(ProfileError::NoReadiness));
             faults.extend((!self.commit.recheck).then_some(ProfileError::NoRecheck));
@@ -368,8 +393,7 @@ impl Profile {
         let is_outside = |pass: PassOptions| pass.trigger == Trigger::Outside;
         faults.extend((self.program.is_some() && !is_outside(self.passes.place)).then_some(ProfileError::Program));
         let can_leave = self.flow.is_queue() || (self.flow.kubernetes().is_some() && self.program.is_some());
-        faults.extend(is_outside(self.passes.analyse).then_some(ProfileError::Outside("passes.analyse")));
-        faults.extend((is_outside(self.passes.place) && !can_leave).then_some(ProfileError::Outside("passes.place")));
+        faults.extend((is_outside(self.passes.place) && !can_leave).then_some(ProfileError::Outside));
         faults.extend(self.refuses_quotas().filter(|_| !self.policies.quotas.is_empty()));
         faults.extend(self.faulty_numbers());
         faults.extend(self.faulty_slurm());
@@ -377,9 +401,24 @@ impl Profile {
         faults
     }
 
+    /// The filters without which a model could get a place that breaks safety.
+    fn faulty_model_filters(&self) -> Vec<ProfileError> {
+        let models = &self.scheduler.deployments;
+        if self.historic {
+            return Vec::new();
+        }
+        let needed = [
+            (DeploymentFilter::Ready, "ready", "may use nodes that are not ready"),
+            (DeploymentFilter::Picked, "picked", "may use other GPUs than those that were picked"),
+            (DeploymentFilter::Labels, "labels", "may use nodes without the labels of the selector"),
+            (DeploymentFilter::Compatible, "compatible", "may use GPUs on which the backend does not run"),
+        ];
+        let lacking = needed.into_iter().filter(|(filter, ..)| !models.filters.contains(filter));
+        lacking.map(|(_, name, so)| ProfileError::ModelsWithout { name, so }).collect()
+    }
+
     /// Why the profile cannot have quotas of projects. `None` if it can.
     pub fn refuses_quotas(&self) -> Option<ProfileError> {
-        faults.extend(self.faulty_model_filters());
         if self.flow.places_parts_of_gangs() {
             return Some(ProfileError::QuotasOfParts);
         }
@@ -401,22 +440,6 @@ impl Profile {
             faults.push("needs a profile that schedules like Slurm, such as `slurm-22.05`".to_string());
         }
         if is_slurm && !self.policies.quotas.is_empty() {
-    /// The filters without which a model could get a place that breaks safety.
-    fn faulty_model_filters(&self) -> Vec<ProfileError> {
-        let models = &self.scheduler.deployments;
-        if self.historic {
-            return Vec::new();
-        }
-        let needed = [
-            (DeploymentFilter::Ready, "ready", "may use nodes that are not ready"),
-            (DeploymentFilter::Picked, "picked", "may use other GPUs than those that were picked"),
-            (DeploymentFilter::Labels, "labels", "may use nodes without the labels of the selector"),
-            (DeploymentFilter::Compatible, "compatible", "may use GPUs on which the backend does not run"),
-        ];
-        let lacking = needed.into_iter().filter(|(filter, ..)| !models.filters.contains(filter));
-        lacking.map(|(_, name, so)| ProfileError::ModelsWithout { name, so }).collect()
-    }
-
             faults.push("has its own limits for users and accounts: remove `policies.quotas`".to_string());
         }
         if slurm.priority.is_some() != self.scheduler.order.contains(&OrderKey::Multifactor) {
@@ -469,30 +492,21 @@ impl Profile {
     }
 
     fn faulty_backfill_pass(&self) -> Option<ProfileError> {
-        let pass = self.passes.backfill?;
+        self.passes.backfill?;
         let has_queue = self.flow.passes_over_queue();
         if !has_queue || matches!(self.passes.place.trigger, Trigger::EachAfter(_)) {
             return Some(ProfileError::BackfillPass("needs passes over one queue"));
         }
-        match (self.scheduler.backfill, pass.trigger, pass.batch) {
-            (Backfill::None, ..) => Some(ProfileError::BackfillPass("needs `scheduler.backfill`")),
-            (_, Trigger::EachAfter(_) | Trigger::Outside, _) => {
-                Some(ProfileError::BackfillPass("cannot look at one replica at a time"))
-            }
-            (_, _, Some(_)) => {
-                Some(ProfileError::BackfillPass("cannot have a batch; use `scheduler.slots.depth` as the limit"))
-            }
-            (_, Trigger::Event | Trigger::Every(_), None) => None,
-        }
+        let is_used = self.scheduler.backfill != Backfill::None;
+        (!is_used).then_some(ProfileError::BackfillPass("needs `scheduler.backfill`"))
     }
 
     /// Errors in the options of passes that take time or have recorded start times. Such passes have separate clocks.
     fn faulty_clocks(&self) -> Vec<ProfileError> {
-        let Passes { analyse, place, backfill } = &self.passes;
+        let Passes { place, backfill, .. } = &self.passes;
         let is_regular = |pass: &PassOptions| matches!(pass.trigger, Trigger::Every(_)) && pass.jitter.is_zero();
         let takes = |pass: &PassOptions| !pass.takes.is_none();
         let mut faults = Vec::new();
-        faults.extend(takes(analyse).then_some(ProfileError::TimeOfNoPeriod("passes.analyse")));
         let has_clocks = self.ticks.is_some() || takes(place) || backfill.as_ref().is_some_and(takes);
         for (name, pass) in [("passes.place", Some(place)), ("passes.backfill", backfill.as_ref())] {
             let is_odd = has_clocks && pass.is_some_and(|pass| !is_regular(pass));
@@ -546,9 +560,6 @@ impl Profile {
             faults.extend(every.is_some_and(SimDuration::is_zero).then_some(ProfileError::NoTime(name)));
         }
         faults.extend(self.heartbeat.every.is_zero().then_some(ProfileError::NoTime("heartbeat.every")));
-        if !matches!(self.heartbeat.becomes, NodeState::NotReady | NodeState::Unreachable) {
-            faults.push(ProfileError::Silence { found: format!("{:?}", self.heartbeat.becomes).to_lowercase() });
-        }
         if self.scheduler.scorers.iter().any(|scorer| !scorer.weight.is_finite()) {
             faults.push(ProfileError::Weight);
         }

@@ -79,8 +79,8 @@ pub enum ProfileError {
     LongOrder(usize),
     #[error("has `scheduler.preempt`, which {0}")]
     PreemptWithout(&'static str),
-    #[error("leaves `{0}` to an outside scheduler, which can decide only in `passes.place`, with one queue")]
-    Outside(&'static str),
+    #[error("leaves `passes.place` to an outside scheduler, which can decide only with one queue")]
+    Outside,
     #[error("has `slurm`, which {0}")]
     Slurm(String),
     #[error("has `flow.kubernetes`: {0}")]

@@ -8,6 +8,7 @@ const WEIGHT: Kind = Kind::Whole;
 const WEIGHTS: Kind = Kind::Named(&Kind::Amount("1000"));
 const PREEMPT_TYPE: Kind = Kind::Words(|| vec!["partition_prio", "qos"]);
 const PREEMPT_MODE: Kind = Kind::Words(|| vec!["off", "requeue", "cancel"]);
+const CLUSTER_PREEMPT_MODE: Kind = Kind::Words(|| vec!["requeue", "cancel"]);
 const TRES: Kind = Kind::Named(&Kind::Whole);
 
 pub(super) const SHAPES: &[Shape] = &[
@@ -34,7 +35,7 @@ pub(super) const SHAPES: &[Shape] = &[
             ),
             ("priority", Kind::Map("multifactor"), "Weights of priority/multifactor; default: priority/basic"),
             ("preempt_type", PREEMPT_TYPE, "What decides which jobs preempt which; default: nobody is preempted"),
-            ("preempt_mode", PREEMPT_MODE, "What becomes of preempted jobs; default: requeue"),
+            ("preempt_mode", CLUSTER_PREEMPT_MODE, "What becomes of preempted jobs; default: requeue"),
             ("preempt_exempt_time", TIME, "How long a job runs before it can be preempted; default: 0s"),
             ("cred_expire", TIME, "Lifetime of credentials; a requeued job waits a second longer; default: 2 minutes"),
         ],

@@ -78,7 +78,7 @@ impl Core {
         let record = &self.nodes[node.index()];
         // A node that has not joined yet, or is gone, sends no heartbeats, so its silence means nothing.
         let unheard = record.presumed_lost && !matches!(record.reported, NodeState::Gone | NodeState::Joining);
-        let to = if unheard { self.profile.heartbeat.becomes } else { record.reported };
+        let to = if unheard { self.profile.heartbeat.becomes.into() } else { record.reported };
         let from = self.fleet.node(node).status.state;
         self.update_reliance(node, from == NodeState::Ready && SILENT_STATES.contains(&to));
         if from != to {

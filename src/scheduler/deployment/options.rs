@@ -1,7 +1,7 @@
 //! A profile's options for the placement of models: the stages by name, and the rules in which releases differ.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::own::OwnFilter;
 use dryrack_fleet::{Accounting, GpuKind};
@@ -14,6 +14,8 @@ pub struct DeploymentOptions {
     /// Filters, in the order in which they run. A node must pass all of them.
     pub filters: Vec<DeploymentFilter>,
     /// Kinds of GPU for which there is an image of the backend. The `runner` filter reads them.
+    #[serde(deserialize_with = "runners")]
+    #[schemars(with = "Vec<RunnerKind>")]
     pub runners: Vec<GpuKind>,
     /// The selector of a deployment that has neither a selector nor a pick.
     pub default_selector: DefaultSelector,
@@ -31,6 +33,28 @@ pub struct DeploymentOptions {
     pub binpack: BinpackOptions,
     pub readiness: ReadinessOptions,
     pub evaluation: EvaluationOptions,
+}
+
+/// A kind of GPU that a node can have. The images for `musa` and `dcu` do not matter, because no node has such GPUs.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum RunnerKind {
+    Cuda,
+    Rocm,
+    Mps,
+    Cann,
+    Unknown,
+}
+
+fn runners<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<GpuKind>, D::Error> {
+    let kind = |kind: RunnerKind| match kind {
+        RunnerKind::Cuda => GpuKind::Cuda,
+        RunnerKind::Rocm => GpuKind::Rocm,
+        RunnerKind::Mps => GpuKind::Mps,
+        RunnerKind::Cann => GpuKind::Cann,
+        RunnerKind::Unknown => GpuKind::Unknown,
+    };
+    Ok(Vec::deserialize(deserializer)?.into_iter().map(kind).collect())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

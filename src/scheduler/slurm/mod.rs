@@ -15,6 +15,7 @@ mod reservation;
 pub use fairshare::{Account, Associations, kept};
 pub use multifactor::{Multifactor, Requested, Shares, Tres, multifactor};
 pub use preempt::Ranked;
+use preempt_mode::{ClusterPreemptMode, mode_of_cluster};
 pub use preempt_mode::{PreemptMode, PreemptType};
 pub use qos::{DEFAULT_QOS, Held, HeldOf, Limits, Qos};
 pub use reservation::Reservation;
@@ -49,7 +50,8 @@ pub struct SlurmOptions {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preempt_type: Option<PreemptType>,
     /// What becomes of preempted jobs, if neither their partition nor their QOS says it.
-    #[serde(default = "requeue", skip_serializing_if = "is_requeue")]
+    #[serde(default = "requeue", deserialize_with = "mode_of_cluster", skip_serializing_if = "is_requeue")]
+    #[schemars(with = "ClusterPreemptMode")]
     pub preempt_mode: PreemptMode,
     /// How long a job runs before it can be preempted, if its QOS does not say it.
     #[serde(default, with = "TextForm", skip_serializing_if = "is_no_time")]

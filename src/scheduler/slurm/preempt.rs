@@ -57,9 +57,6 @@ impl SlurmOptions {
 
     pub(super) fn faulty_preemption(&self) -> Vec<String> {
         let mut faults = Vec::new();
-        if self.preempt_type.is_some() && self.preempt_mode == PreemptMode::Off {
-            faults.push("has a `preempt_type`, but `preempt_mode: off`; write `requeue` or `cancel`".to_string());
-        }
         let of_qos = self.qos.iter().any(|qos| !qos.preempt.is_empty() || qos.preempt_mode.is_some());
         if of_qos && self.preempt_type != Some(PreemptType::Qos) {
             faults.push("has QOS that preempt others, but no `preempt_type: qos`".to_string());
