@@ -202,14 +202,17 @@ impl History {
     }
 
     fn of_jobs(&self) -> Vec<(&'static str, Option<f64>)> {
-        let count = |is_one: &dyn Fn(&Job) -> bool| Some(self.jobs.iter().filter(|job| is_one(job)).count() as f64);
-        let ended = |outcome| count(&|job| job.outcome == Some(outcome));
+        let ended = |outcome| Some(self.jobs.iter().filter(|job| job.outcome == Some(outcome)).count() as f64);
         let holding: BTreeSet<usize> = self.stays.iter().filter(|stay| self.holds(stay)).map(Stay::job).collect();
-        let is_running = |job: &Job| job.outcome.is_none() && holding.contains(&self.number_of(job));
-        let survives = |job: &&Job| job.outcome == Some(Outcome::Completed) || is_running(job);
+        let unended: Vec<usize> = (0..self.jobs.len()).filter(|job| self.jobs[*job].outcome.is_none()).collect();
+        let running = unended.iter().filter(|job| holding.contains(job)).count();
+        let survives = |(number, job): &(usize, &Job)| {
+            job.outcome == Some(Outcome::Completed) || (job.outcome.is_none() && holding.contains(number))
+        };
+        let survived: u64 = self.jobs.iter().enumerate().filter(survives).map(|(_, job)| job.failures).sum();
         let attempts: usize = self.replicas().map(|replica| replica.attempts.len() - 1).sum();
         vec![
-            ("jobs_submitted", count(&|_| true)),
+            ("jobs_submitted", Some(self.jobs.len() as f64)),
             ("jobs_completed", ended(Outcome::Completed)),
             ("jobs_failed", ended(Outcome::Failed)),
             ("jobs_cancelled", ended(Outcome::Cancelled)),
@@ -217,15 +220,11 @@ impl History {
             ("jobs_never_fits", ended(Outcome::NeverFits)),
             ("jobs_expired", ended(Outcome::Expired)),
             ("jobs_refused", ended(Outcome::Refused)),
-            ("jobs_running", count(&is_running)),
-            ("jobs_waiting", count(&|job| job.outcome.is_none() && !is_running(job))),
+            ("jobs_running", Some(running as f64)),
+            ("jobs_waiting", Some((unended.len() - running) as f64)),
             ("retries", Some(attempts as f64)),
-            ("failures_survived", Some(self.jobs.iter().filter(survives).map(|job| job.failures).sum::<u64>() as f64)),
+            ("failures_survived", Some(survived as f64)),
         ]
-    }
-
-    fn number_of(&self, job: &Job) -> usize {
-        self.jobs.iter().position(|other| std::ptr::eq(other, job)).expect("one of the run")
     }
 
     /// Whether the last attempt of a replica still has this claim. A claim that was kept after the end of its attempt does
@@ -368,7 +367,7 @@ impl Node {
             let (at, length) = (cut[0], cut[1] - cut[0]);
             let is_ready = last_of(&self.states, at) == Some(NodeState::Ready);
             let there: Vec<&NodeClaim> = stays.iter().filter(|stay| stay.is_at(at)).map(|stay| &stay.claim).collect();
-            let cores = there.iter().map(|claim| f64::from(claim.cpu.get() as u32)).sum::<f64>() / 1000.0;
+            let cores = there.iter().map(|claim| claim.cpu.get() as f64).sum::<f64>() / 1000.0;
             if is_ready {
                 sums.cpu_ready += length * self.spec.shape.cpu_capacity().get() as f64 / 1000.0;
                 sums.cpu_taken_ready += length * cores;
