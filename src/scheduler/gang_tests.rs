@@ -151,6 +151,25 @@ fn of_racks_with_equal_room_the_first_by_name_is_taken() {
     assert_eq!(chosen, [Verdict::Unfit(Reason::GangIncomplete), Verdict::Fit]);
 }
 
+#[test]
+fn a_rack_has_the_room_of_its_nodes_even_if_the_gang_needs_less_of_each() {
+    let fleet = fleet(&[(8, 0, Some("a")), (4, 0, Some("b")), (2, 0, Some("c")), (2, 0, Some("c")), (2, 0, Some("c"))]);
+    let classes = all_classes(&fleet, Grouping::EachNode);
+    let task = task();
+    let fits = |tasks, gang| {
+        let chosen = racks::within(group(&task, tasks, gang), GpuOrder::First, &classes, &[Verdict::Fit; 5]);
+        chosen.into_iter().map(Verdict::is_fit).collect::<Vec<_>>()
+    };
+    // The racks have room for 8, 4 and 6 tasks.
+    for tasks in [1, 2, 3, 4] {
+        assert_eq!(fits(tasks, Gang::Anywhere), [false, true, false, false, false], "{tasks} tasks");
+    }
+    assert_eq!(fits(5, Gang::Packed), [false, false, true, true, true]);
+    // Of a gang that must be spread, each node holds one task.
+    assert_eq!(fits(1, Gang::Spread), [true, false, false, false, false]);
+    assert_eq!(fits(2, Gang::Spread), [false, false, true, true, true]);
+}
+
 /// The choice among nodes that are given as id, room and free cores.
 fn chosen(tasks: u32, nodes: &[(usize, u32, u64)]) -> Option<Vec<(usize, u32)>> {
     let node = |(id, room, cores): &(usize, u32, u64)| Node {
