@@ -56,6 +56,8 @@ mod stages;
 mod states;
 mod target;
 mod tasks;
+#[cfg(test)]
+mod test_world;
 mod uniform;
 mod verdict;
 

@@ -10,6 +10,8 @@
 
 mod partial;
 mod search;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeSet;
 
@@ -19,7 +21,7 @@ use super::context::PlacementContext;
 use super::decision::{Candidate, Decision};
 use super::finding::NodeFinding;
 use super::node_class::{Grouping, NodeClass, class_of_node, node_classes};
-use super::options::{GangPlaces, SchedulerOptions};
+use super::options::SchedulerOptions;
 use super::placer::Placer;
 use super::tasks::{TaskPlacer, has_room, histogram};
 use super::verdict::Verdict;
@@ -29,7 +31,7 @@ use dryrack_ids::{GpuId, NodeId};
 use dryrack_units::Score;
 use dryrack_workload::{Gang, GpuTake, Pick, Speeds, TaskGroup, TaskSet};
 use partial::Partial;
-use search::Found;
+use search::{Found, MOST_STEPS};
 
 /// Places a gang of sets of tasks.
 #[derive(Clone, Copy)]
@@ -85,7 +87,7 @@ impl Placer for SetPlacer<'_> {
         if self.orders().iter().any(|order| self.greedy(World::Ideal, &counts, order).is_ok()) {
             return true;
         }
-        match self.search(World::Ideal, &counts) {
+        match self.search(World::Ideal, &counts, MOST_STEPS) {
             Found::Assignment(_) | Found::GaveUp => true,
             // Where the choice of GPUs matters, the search does not try all choices.
             Found::Nothing => !self.is_exact(),
@@ -132,8 +134,7 @@ impl Placer for SetPlacer<'_> {
         // As for equal tasks, the question is whether the node can hold a task of the gang.
         let pick = Pick::Nodes(vec![node]);
         let class = class_of_node(self.fleet, Some(&pick), node);
-        let picked = SetPlacer { pick: Some(&pick), ..*self };
-        let of_set = |set: usize| picked.of_set(set, 1).judge_one(&class);
+        let of_set = |set: usize| self.of_set(set, 1).judge_one(&class);
         let order = self.order();
         let fitting = order.iter().map(|set| of_set(*set)).find(|verdict| verdict.is_fit());
         (fitting.unwrap_or_else(|| of_set(order[0])), false)
@@ -218,7 +219,7 @@ impl<'a> SetPlacer<'a> {
                 Err(failed) => drop(first.get_or_insert(failed)),
             }
         }
-        match self.search(world, counts) {
+        match self.search(world, counts, MOST_STEPS) {
             Found::Assignment(assignment) => Ok(self.assigned(world, assignment)),
             Found::Nothing | Found::GaveUp => Err(first.expect("there is at least one order")),
         }
@@ -316,7 +317,6 @@ impl<'a> SetPlacer<'a> {
     /// Places all tasks on the best node that can hold them. Nodes are tried in order of preference for the first set.
     fn on_one_node(&self, world: World, counts: &[u32], order: &[usize]) -> Option<Partial> {
         let first = order.iter().copied().find(|set| counts[*set] > 0)?;
-        let alone = SetPlacer { gang: Gang::Anywhere, ..*self };
         let empty = Partial::default();
         let classes = self.classes(world, &empty, Among::All);
         let placer = self.of_set(first, 1);
@@ -329,9 +329,9 @@ impl<'a> SetPlacer<'a> {
         ranked.sort_unstable_by(|one, other| other.cmp(one));
         ranked.into_iter().find_map(|(score, std::cmp::Reverse(node))| {
             let mut partial = Partial::default();
-            for set in order.iter().copied().filter(|set| counts[*set] > 0) {
-                let exactly = (counts[set], counts[set]);
-                if alone.step(world, &mut partial, set, exactly, Among::These(&[node])) < counts[set] {
+            for set in order {
+                let exactly = (counts[*set], counts[*set]);
+                if self.step(world, &mut partial, *set, exactly, Among::These(&[node])) < counts[*set] {
                     return None;
                 }
             }
@@ -426,7 +426,7 @@ impl<'a> SetPlacer<'a> {
         let mut verdicts = self.of_set(failed.set, 1).judge(classes);
         let among = if self.gang == Gang::Spread { Among::Unused } else { Among::All };
         exclude(classes, &mut verdicts, &failed.partial, among);
-        if self.gang == Gang::StrictPack && failed.partial.is_empty() {
+        if self.gang == Gang::StrictPack {
             for (class, verdict) in classes.iter().zip(&mut verdicts).filter(|(_, verdict)| verdict.is_fit()) {
                 *verdict = self.lacking_on(world, class.first());
             }
@@ -436,28 +436,26 @@ impl<'a> SetPlacer<'a> {
 
     /// Why this node cannot hold all sets.
     fn lacking_on(&self, world: World, node: NodeId) -> Verdict {
-        let alone = SetPlacer { gang: Gang::Anywhere, ..*self };
         let mut partial = Partial::default();
         for set in self.order() {
             let least = self.sets[set].min_tasks;
-            if least > 0 && alone.step(world, &mut partial, set, (least, least), Among::These(&[node])) < least {
-                let classes = alone.classes(world, &partial, Among::These(&[node]));
-                return alone.of_set(set, 1).judge(&classes)[0];
+            if self.step(world, &mut partial, set, (least, least), Among::These(&[node])) < least {
+                let classes = self.classes(world, &partial, Among::These(&[node]));
+                return self.of_set(set, 1).judge(&classes)[0];
             }
         }
         Verdict::Fit
     }
 
-    /// Whether the search finds an assignment if there is one. It does not try other GPUs of a node than the profile
-    /// would take, so all GPUs must be alike and taken whole.
+    /// Whether a search that tried everything finds an assignment if there is one. It does not try other GPUs of a node
+    /// than the profile would take, so all GPUs must be alike and taken whole.
     fn is_exact(&self) -> bool {
-        let is_counted = matches!(self.options.gangs, GangPlaces::Demand | GangPlaces::Racks);
         let whole = |set: &TaskSet| set.task.gpus.as_ref().is_none_or(|gpus| gpus.take == GpuTake::Whole);
         let alike = |group: &dryrack_fleet::ShapeGroup| {
             let first = group.shape.gpus.first();
             group.shape.gpus.iter().all(|gpu| !gpu.unified && Some(gpu) == first)
         };
-        is_counted && self.sets.iter().all(whole) && self.fleet.shapes().iter().all(alike)
+        self.sets.iter().all(whole) && self.fleet.shapes().iter().all(alike)
     }
 }
 

@@ -41,12 +41,7 @@ impl Partial {
         claim: &NodeClaim,
         status: impl FnOnce() -> NodeStatus,
     ) {
-        let empty = || NodeClaim {
-            tasks: 0,
-            gpus: SmallVec::new(),
-            sets: Some(vec![0; sets].into()),
-            ..NodeClaim::of_nothing(claim.node)
-        };
+        let empty = || NodeClaim { sets: Some(vec![0; sets].into()), ..NodeClaim::of_nothing(claim.node) };
         let (status, all) = self.nodes.entry(claim.node).or_insert_with(|| (status(), empty()));
         fleet.with_claim(status, claim);
         all.tasks += claim.tasks;

@@ -11,9 +11,9 @@ use dryrack_ids::NodeId;
 use dryrack_workload::Gang;
 
 /// The largest number of nodes and counts that one search tries.
-const MOST_STEPS: u32 = 4_000;
+pub const MOST_STEPS: u32 = 4_000;
 
-/// The number of tasks of each set on each node that is used.
+/// The number of tasks of each set on each node.
 pub type Assignment = Vec<(NodeId, Vec<u32>)>;
 
 pub enum Found {
@@ -33,10 +33,11 @@ struct Search<'s, 'a> {
     /// Nodes with numbers of tasks that are left from there on, for which there is no assignment.
     hopeless: BTreeSet<(usize, Vec<u32>)>,
     steps: u32,
+    most_steps: u32,
 }
 
 impl SetPlacer<'_> {
-    pub(super) fn search(&self, world: World, counts: &[u32]) -> Found {
+    pub(super) fn search(&self, world: World, counts: &[u32], most_steps: u32) -> Found {
         let is_counted = matches!(self.options.gangs, GangPlaces::Demand | GangPlaces::Racks);
         if !is_counted {
             return Found::GaveUp;
@@ -52,7 +53,8 @@ impl SetPlacer<'_> {
             room.iter_mut().zip(&later).for_each(|(own, later)| *own += later);
             later.clone_from(room);
         }
-        let mut search = Search { placer: self, world, nodes, room_from, hopeless: BTreeSet::new(), steps: 0 };
+        let hopeless = BTreeSet::new();
+        let mut search = Search { placer: self, world, nodes, room_from, hopeless, steps: 0, most_steps };
         let mut assignment = Vec::new();
         match search.from(0, counts.to_vec(), &mut assignment) {
             Some(true) => Found::Assignment(assignment),
@@ -91,11 +93,10 @@ impl SetPlacer<'_> {
 
     /// Puts these tasks on one node, the largest first. Returns whether they fit.
     fn put(&self, world: World, partial: &mut Partial, node: NodeId, counts: &[u32]) -> bool {
-        let alone = SetPlacer { gang: Gang::Anywhere, ..*self };
         let of_set = |set: usize| {
             counts[set] == 0 || {
                 let exactly = (counts[set], counts[set]);
-                alone.step(world, partial, set, exactly, Among::These(&[node])) == counts[set]
+                self.step(world, partial, set, exactly, Among::These(&[node])) == counts[set]
             }
         };
         self.order().into_iter().all(of_set)
@@ -149,12 +150,9 @@ impl Search<'_, '_> {
             return Some(false);
         }
         let rest = left.iter().zip(&*counts).map(|(left, taken)| left - taken).collect();
-        let is_used = counts.iter().any(|tasks| *tasks > 0);
-        if is_used {
-            assignment.push((self.nodes[place], counts.clone()));
-        }
+        assignment.push((self.nodes[place], counts.clone()));
         let found = self.from(place + 1, rest, assignment)?;
-        if !found && is_used {
+        if !found {
             assignment.pop();
         }
         Some(found)
@@ -163,7 +161,7 @@ impl Search<'_, '_> {
     /// Whether these tasks fit on the node together.
     fn fits(&mut self, place: usize, counts: &[u32]) -> Option<bool> {
         self.steps += 1;
-        if self.steps > MOST_STEPS {
+        if self.steps > self.most_steps {
             return None;
         }
         let mut partial = Partial::default();
