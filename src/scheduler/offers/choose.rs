@@ -92,7 +92,7 @@ pub fn ranked(ask: &Ask<'_>, candidates: &[FleetId], offers: &[&ClassOffer<'_, '
     let key = |id: &FleetId| {
         let idle = || offers.iter().filter(|offer| offer.fleet == *id && offer.is_idle());
         let count: u64 = idle().map(|offer| u64::from(offer.class.count)).sum();
-        let enough = count > 0 && count >= u64::from(ask.room_for);
+        let enough = count >= u64::from(ask.room_for);
         let dearest = Money::new(u64::MAX);
         let cheapest = idle().map(|offer| offer.price).min().unwrap_or(dearest);
         let new = offers.iter().filter(|offer| offer.fleet == *id && offer.availability == Availability::New);

@@ -80,7 +80,7 @@ impl Placer for OfferPlacer<'_> {
         choose::candidates(options, &ask, fleet, &classes).into_iter().any(|id| {
             offers.iter().filter(|master| master.fleet == id).any(|master| {
                 let near = |offer: &&&ClassOffer<'_, '_>| {
-                    offer.fleet == id && (offer.place() == master.place() || (demand.tasks > 1 && !is_pinned(offer)))
+                    offer.fleet == id && (offer.place() == master.place() || !is_pinned(offer))
                 };
                 let most = fleet.fleet(id).nodes.and_then(|nodes| nodes.max).map_or(u64::MAX, u64::from);
                 let fitting = offers.iter().filter(near).map(|offer| u64::from(offer.class.count)).sum::<u64>();

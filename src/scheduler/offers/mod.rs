@@ -19,6 +19,8 @@ mod matching;
 mod offer;
 mod options;
 mod pool;
+#[cfg(test)]
+mod tests;
 
 pub use ask::Ask;
 pub use assign::{PLAN_OFFERS_MAX, assign, plan, seek};
