@@ -37,8 +37,9 @@ fn is_by_chance(options: &SchedulerOptions) -> bool {
     options.ties == Ties::Random || options.gpus == GpuOrder::Random
 }
 
-/// Whether nodes of this shape could hold a task in some status. True for every demand that is not a demand for tasks,
-/// because shapes do not decide such a demand.
+/// False if nodes of this shape hold no task in any status, because a filter of fixed properties refuses them before any
+/// filter reads their status. True for every demand that is not a demand for tasks, because shapes do not decide such a
+/// demand.
 pub fn may_ever_do(options: &SchedulerOptions, demand: &Demand, group: &ShapeGroup) -> bool {
     demand.task_group().is_none_or(|tasks| fixed(options, tasks, &NodeClass::of_shape(group)).1.is_none())
 }
@@ -50,9 +51,12 @@ pub fn asks_no_more(one: &Demand, other: &Demand) -> bool {
     let gpus = match (&one.task.gpus, &other.task.gpus) {
         (None, None) => true,
         (Some(own), Some(others)) => {
-            let is_less = own.count < others.count && own.take == GpuTake::Whole;
             let is_like = (own.take, own.min_memory) == (others.take, others.min_memory) && own.models == others.models;
-            is_like && (is_less || own.count == others.count)
+            is_like
+                && match own.take {
+                    GpuTake::Whole => own.count <= others.count,
+                    GpuTake::Share(_) | GpuTake::Memory(_) => own.count == others.count,
+                }
         }
         (None, Some(_)) | (Some(_), None) => false,
     };

@@ -220,15 +220,6 @@ impl<'a> GpuChoice<'a> {
         GpuChoice { order, needs: Some((target, draw)) }
     }
 
-    /// The choice that the profile states. If the fragmentation order makes no difference for this demand, takes GPUs
-    /// in the order of their indexes.
-    pub fn in_order_or(order: GpuOrder, target: &'a Target, draw: Draw, demand: TaskGroup<'_>) -> GpuChoice<'a> {
-        match order {
-            GpuOrder::LeastFragmentation if fragment::shared(demand).is_none() => GpuChoice::in_order(GpuOrder::First),
-            _ => GpuChoice::new(order, target, draw),
-        }
-    }
-
     /// A choice by an order that needs no data besides the GPUs. It decides correctly whether tasks fit, but may take
     /// other GPUs than the profile's order.
     fn in_order(order: GpuOrder) -> GpuChoice<'a> {

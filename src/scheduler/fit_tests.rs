@@ -1,18 +1,20 @@
 //! Tests of how tasks fit on one node: reasons, counts, the choice of GPUs, and whether a claim still has room.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::draw::Draw;
 use crate::fit::{GpuChoice, capacity, fill, first_shortage, own_restricted};
 use crate::gpu_order::GpuOrder;
 use crate::node_class::{Grouping, NodeClass, all_classes};
+use crate::target::{Target, TaskShape};
 use crate::tasks::has_room;
 use dryrack_event::Reason;
 use dryrack_fleet::{
     Fleet, Foreign, GpuClaim, GpuShape, GpuState, ISLANDS_LABEL, NodeClaim, NodeShape, NodeSpec, NodeState, Placement,
     RESTRICTED_CORES_LABEL,
 };
-use dryrack_ids::{GpuId, NodeId};
+use dryrack_ids::{AttemptId, GpuId, JobId, NodeId};
 use dryrack_units::{Bytes, GpuShare, MilliCpu};
 use dryrack_workload::{Gang, GpuDemand, GpuTake, TaskDemand, TaskGroup};
 
@@ -190,9 +192,9 @@ fn tasks_take_gpus_of_one_island_and_degraded_ones_last() {
     let mut halves = shape(4);
     halves.labels.insert(ISLANDS_LABEL.into(), "2+2".into());
     let mut node = fleet(halves, &[(0, 1000, 80)]);
-    let target = crate::target::Target::default();
+    let target = Target::default();
     let taken = |node: &Fleet, order, take| {
-        let choice = GpuChoice::new(order, &target, crate::Draw::NONE);
+        let choice = GpuChoice::new(order, &target, Draw::NONE);
         let load = on_node(node, |class| fill(group(&task(2, take)), choice, class, 1));
         load.gpus.iter().map(|part| part.index).collect::<Vec<_>>()
     };
@@ -201,4 +203,93 @@ fn tasks_take_gpus_of_one_island_and_degraded_ones_last() {
     node.set_gpu_state(gpu(2), GpuState::Degraded);
     assert_eq!(taken(&node, GpuOrder::First, GpuTake::Whole), [1, 3]);
     assert_eq!(taken(&node, GpuOrder::First, GpuTake::Share(GpuShare::new(100))), [1, 3]);
+}
+
+/// A task of so many cores.
+fn with_cores(cores: u64, task: TaskDemand) -> TaskDemand {
+    TaskDemand { cpu: MilliCpu::from_cores(cores), ..task }
+}
+
+/// The GPUs that tasks take in this order, as far as they fit.
+fn indexes(fleet: &Fleet, order: GpuOrder, target: &Target, draw: Draw, (task, tasks): (&TaskDemand, u32)) -> Vec<u16> {
+    let choice = GpuChoice::new(order, target, draw);
+    let load = on_node(fleet, |class| fill(group(task), choice, class, tasks));
+    load.gpus.iter().map(|part| part.index).collect()
+}
+
+#[test]
+fn a_task_without_gpus_is_counted_by_its_cores_and_its_memory() {
+    let of = |cores, ram| {
+        let task = TaskDemand { ram: gib(ram), ..with_cores(cores, task(0, GpuTake::Whole)) };
+        on_node(&fleet(shape(2), &[]), |class| capacity(group(&task), GpuOrder::First, class, 99))
+    };
+    assert_eq!((of(1, 1), of(3, 1), of(1, 5), of(0, 0)), (16, 5, 12, 99));
+}
+
+#[test]
+fn as_many_shares_fit_as_cores_are_left_that_are_not_restricted() {
+    let mut restricted = shape(4);
+    restricted.labels.insert(RESTRICTED_CORES_LABEL.into(), "3".into());
+    let node = fleet(restricted, &[]);
+    // Each task has 1.5 restricted cores of its half GPU, and takes one of the 4 cores that are not restricted.
+    let task = TaskDemand { cpu: MilliCpu::new(2500), ..task(1, GpuTake::Share(GpuShare::new(500))) };
+    assert_eq!(on_node(&node, |class| capacity(group(&task), GpuOrder::First, class, 99)), 4);
+}
+
+#[test]
+fn several_tasks_of_several_shares_take_the_gpus_with_room_for_the_most_tasks() {
+    let tenths = |count| with_cores(9, task(count, GpuTake::Share(GpuShare::new(100))));
+    let taken = |node: &Fleet, order, count, tasks| {
+        indexes(node, order, &Target::default(), Draw::NONE, (&tenths(count), tasks))
+    };
+    // There is room for 4, 5 and 10 tasks on the GPUs, but cores for only one.
+    let node = fleet(shape(3), &[(0, 600, 48), (1, 500, 40)]);
+    assert_eq!(taken(&node, GpuOrder::First, 2, 2), [1, 2]);
+    // A single task, or a task of one share, takes them in the order of the profile.
+    assert_eq!(taken(&node, GpuOrder::First, 2, 1), [0, 1]);
+    assert_eq!(taken(&node, GpuOrder::First, 1, 2), [0]);
+    assert_eq!(taken(&node, GpuOrder::Tightest, 1, 2), [0]);
+    assert_eq!(taken(&node, GpuOrder::Emptiest, 1, 2), [2]);
+    // On a tie, a degraded GPU comes last.
+    let mut node = fleet(shape(3), &[]);
+    node.set_gpu_state(gpu(0), GpuState::Degraded);
+    assert_eq!(taken(&node, GpuOrder::First, 2, 2), [1, 2]);
+}
+
+/// Two GPUs of which others hold 300 and 700 thousandths.
+fn two_in_use(unified: bool) -> Fleet {
+    let mut shape = shape(2);
+    for gpu in &mut shape.gpus {
+        (gpu.unified, gpu.memory) = (unified, gib(10));
+    }
+    fleet(shape, &[(0, 300, 3), (1, 700, 7)])
+}
+
+#[test]
+fn a_share_goes_where_the_least_gpu_time_becomes_useless() {
+    // Half of the tasks take a whole GPU, and half 400 thousandths. A task of 200 on GPU 0 takes time that is useless to
+    // the first half alone. On GPU 1, it takes time that is useless to all.
+    let of = |share| TaskShape { share: GpuShare::new(share), gpus: 1, ..TaskShape::default() };
+    let target = Target::of([of(1000), of(400)].into_iter());
+    let task = task(1, GpuTake::Share(GpuShare::new(200)));
+    let taken = |node, order| indexes(node, order, &target, Draw::NONE, (&task, 1));
+    let node = two_in_use(false);
+    assert_eq!(taken(&node, GpuOrder::First), [0]);
+    assert_eq!(taken(&node, GpuOrder::LeastFragmentation), [1]);
+    // Memory that is part of the RAM limits which GPUs fit, so such GPUs are taken in order.
+    assert_eq!(taken(&two_in_use(true), GpuOrder::LeastFragmentation), [0]);
+}
+
+#[test]
+fn gpus_are_drawn_unless_their_memory_is_part_of_the_ram() {
+    let task = task(1, GpuTake::Share(GpuShare::new(200)));
+    let drawn = |node: &Fleet| {
+        let of = |job| {
+            let attempt = AttemptId { job: JobId::new(job), replica: 0, number: 1 };
+            indexes(node, GpuOrder::Random, &Target::default(), Draw::new(7, attempt), (&task, 1))
+        };
+        (0..40).map(of).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(drawn(&two_in_use(false)), BTreeSet::from([vec![0], vec![1]]));
+    assert_eq!(drawn(&two_in_use(true)), BTreeSet::from([vec![0]]));
 }

@@ -9,6 +9,8 @@
 #![warn(clippy::unwrap_used)]
 
 mod by_node;
+#[cfg(test)]
+mod by_node_tests;
 mod claimable;
 mod consolidate;
 mod context;
@@ -56,6 +58,8 @@ mod stages;
 mod states;
 mod target;
 mod tasks;
+#[cfg(test)]
+mod tasks_tests;
 #[cfg(test)]
 mod test_world;
 mod uniform;

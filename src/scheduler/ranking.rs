@@ -547,7 +547,7 @@ fn load(
     draw: Draw,
     memo: &mut FragmentMemo,
 ) -> Load {
-    let choice = GpuChoice::in_order_or(options.gpus, &options.target, draw, demand);
+    let choice = GpuChoice::new(options.gpus, &options.target, draw);
     let of_first = part.uniform.as_ref().filter(|_| choice.is_of_no_account());
     if let Some(load) = of_first.and_then(|uniform| uniform.first_whole(class.status, demand.tasks)) {
         return load;
