@@ -294,3 +294,43 @@ fn random_claims_add_up_and_each_node_is_in_the_class_of_its_state() {
         }
     }
 }
+
+#[test]
+fn nodes_alone_show_what_is_taken_if_there_are_no_instances_and_no_models() {
+    let mut fleet = Fleet::default();
+    declare(&mut fleet, shape(4, 8, 1));
+    assert!(fleet.is_of_nodes_alone());
+    let mut serving = fleet.clone();
+    serving.keep_serving();
+    assert!(!serving.is_of_nodes_alone());
+    fleet.declare_fleet(cloud(vec![1]));
+    assert!(!fleet.is_of_nodes_alone());
+}
+
+#[test]
+fn changes_of_nodes_are_counted_from_the_first_request_on() {
+    let mut fleet = Fleet::default();
+    let nodes = [0, 1, 2].map(|_| declare(&mut fleet, shape(4, 8, 0)));
+    let changed = |fleet: &Fleet, read| fleet.changed_nodes(read).collect::<Vec<_>>();
+    fleet.set_node_state(nodes[0], NodeState::NotReady);
+    assert_eq!((fleet.node_change_count(), changed(&fleet, 0)), (0, vec![]));
+    fleet.keep_node_changes();
+    // Each node counts as changed once.
+    let read = fleet.node_change_count();
+    assert_eq!((read, changed(&fleet, 0).len(), changed(&fleet, read)), (3, 3, vec![]));
+    fleet.set_node_state(nodes[1], NodeState::NotReady);
+    fleet.note_change(nodes[2]);
+    assert_eq!((fleet.node_change_count(), changed(&fleet, read)), (5, vec![nodes[2], nodes[1]]));
+    // A node without a change of its status is not copied.
+    let mut other = Fleet::default();
+    for _ in nodes {
+        declare(&mut other, shape(4, 8, 0));
+    }
+    other.set_node_state(nodes[1], NodeState::NotReady);
+    let read = fleet.node_change_count();
+    for node in nodes {
+        fleet.stand_as_in(&other, node);
+    }
+    assert_eq!(changed(&fleet, read), [nodes[0]]);
+    assert_eq!(fleet.node(nodes[0]).status.state, NodeState::Ready);
+}
