@@ -62,4 +62,23 @@ mod tests {
         assert_eq!(curve(&[200]).emitted(at(30), at(30)), 0);
         assert_eq!(curve(&[]).emitted(at(30), at(150)), 0);
     }
+
+    #[test]
+    fn no_time_has_no_pieces_and_a_piece_ends_with_its_hour() {
+        let pieces = |carbon: &[u64], from: u64, to: u64| {
+            let of = Electricity { price_per_kwh: None, pue: Permille::new(1000), carbon: carbon.into() };
+            let mut pieces = Vec::new();
+            let minutes = |time: SimTime| time.as_nanos() / 60_000_000_000;
+            of.pieces(SimTime::from_secs(60 * from), SimTime::from_secs(60 * to), |from, to, milligrams| {
+                pieces.push((minutes(from), minutes(to), milligrams));
+            });
+            pieces
+        };
+        assert_eq!(pieces(&[200], 30, 150), [(30, 150, 200)]);
+        assert_eq!(pieces(&[100, 300], 30, 150), [(30, 60, 100), (60, 120, 300), (120, 150, 100)]);
+        assert_eq!(pieces(&[100, 300], 60, 120), [(60, 120, 300)]);
+        for carbon in [[].as_slice(), &[200], &[100, 300]] {
+            assert_eq!(pieces(carbon, 30, 30), []);
+        }
+    }
 }

@@ -76,6 +76,51 @@ pub(super) fn is_symmetric(shape: &NodeShape) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Foreign, GpuShape, GpuState, NodeState};
+    use dryrack_units::{Bytes, GpuShare, MilliCpu};
+
+    /// The status of a GPU of which others hold these thousandths and these bytes.
+    fn held(taken: u32, holders: u32, memory: u64) -> GpuStatus {
+        let (taken, memory_taken) = (GpuShare::new(taken), Bytes::new(memory));
+        GpuStatus { state: GpuState::Ready, taken, holders, memory_taken, foreign: Foreign::NONE }
+    }
+
+    #[test]
+    fn a_key_is_made_of_memory_share_holders_and_state_as_far_as_they_fit() {
+        // 5 * 2^20 + 500 * 2^10 + 2 * 2^3
+        assert_eq!(key_of(&held(500, 2, 5)), Some(5_754_896));
+        assert_eq!(key_of(&GpuStatus { state: GpuState::Failed, ..held(500, 2, 5) }), Some(5_754_899));
+        assert_eq!(key_of(&held(1023, 127, (1 << 44) - 1)), Some(u64::MAX - 7));
+        for too_large in [held(1024, 0, 0), held(0, 128, 0), held(0, 0, 1 << 44)] {
+            assert_eq!(key_of(&too_large), None, "{too_large:?}");
+        }
+        let foreign = Foreign { share: GpuShare::ZERO, memory: Bytes::new(1) };
+        assert_eq!(key_of(&GpuStatus { foreign, ..held(0, 0, 0) }), None);
+    }
+
+    #[test]
+    fn keys_are_in_the_order_of_the_gpus_or_sorted() {
+        for count in [0, 1, 7, 8, 9, 12] {
+            let shape = NodeShape::of(MilliCpu::ZERO, Bytes::ZERO, vec![GpuShape::of("a", Bytes::ZERO); count]);
+            let mut status = NodeStatus::idle(NodeState::Ready, &shape);
+            let taken: Vec<u32> = (0..count as u32).map(|index| index * 5 % 7).collect();
+            for (gpu, taken) in status.gpus.iter_mut().zip(&taken) {
+                *gpu = held(*taken, 0, 0);
+            }
+            let keys = |sorted| {
+                let mut taken = taken.clone();
+                if sorted {
+                    taken.sort_unstable();
+                }
+                Some(taken.into_iter().map(|taken| u64::from(taken) << 10).collect::<GpuKeys>())
+            };
+            assert_eq!((gpu_keys(&status, false), gpu_keys(&status, true)), (keys(false), keys(true)), "{count} GPUs");
+            if let Some(last) = status.gpus.last_mut() {
+                *last = held(0, 200, 0);
+                assert_eq!((gpu_keys(&status, false), gpu_keys(&status, true)), (None, None), "{count} GPUs");
+            }
+        }
+    }
 
     /// By the 0-1 principle, a network sorts all inputs if it sorts all inputs of zeros and ones (Knuth, *The Art of
     /// Computer Programming* 3, 5.3.4).
