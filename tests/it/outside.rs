@@ -17,6 +17,7 @@ trials! {
         a_question_does_not_take_the_place_of_a_decision,
         what_is_merely_refused_has_its_name_in_the_log_and_the_run_goes_on,
         a_place_that_is_not_safe_is_carried_out_and_reported_unless_the_file_says_otherwise,
+        a_toleration_is_no_safety_under_a_profile_without_taints,
         every_command_carries_out_what_is_not_safe,
         a_failed_process_ends_the_run_with_a_named_fault,
         the_errors_of_a_failed_process_are_shown,
@@ -117,10 +118,15 @@ fn what_is_merely_refused_has_its_name_in_the_log_and_the_run_goes_on() {
     }
 }
 
-/// Two jobs are given one GPU, a job is given a node without its label, and two tasks that must be spread are given one
-/// node.
+/// Two jobs are given one GPU, a job is given a node without its label, two tasks that must be spread are given one node, and
+/// a job is given a node that is not ready.
 fn a_place_that_is_not_safe_is_carried_out_and_reported_unless_the_file_says_otherwise() {
-    let rows = [("does_not_fit", "overcommit"), ("unmet", "requirement_unmet"), ("gang_torn", "gang_torn")];
+    let rows = [
+        ("does_not_fit", "overcommit"),
+        ("unmet", "requirement_unmet"),
+        ("gang_torn", "gang_torn"),
+        ("place_not_ready", "not_ready"),
+    ];
     for (mode, broken) in rows {
         let demand = if mode == "gang_torn" { "gpus: 1, tasks: 2, gang: spread" } else { "gpus: 1" };
         for (setting, allowed) in [("", true), ("unsafe: allowed, ", true), ("unsafe: refused, ", false)] {
@@ -137,6 +143,28 @@ fn a_place_that_is_not_safe_is_carried_out_and_reported_unless_the_file_says_oth
             assert_eq!(is_refused, !allowed, "{mode}: {:?}", faults(&records));
             stdout(dir.path(), &["replay", "log/events.jsonl"], 0);
         }
+    }
+}
+
+/// A state of a node is a taint only under a profile of kube-scheduler, so under others a pod that tolerates all taints is as
+/// unsafe there as any job.
+fn a_toleration_is_no_safety_under_a_profile_without_taints() {
+    for tolerations in ["[]", "[{operator: Exists}]"] {
+        let dir = empty();
+        let pod = |name: &str| {
+            let limits = "{limits: {nvidia.com/gpu: 1}}";
+            format!(
+                "  - apiVersion: v1\n    kind: Pod\n    metadata: {{name: {name}}}\n    spec:\n      \
+                 tolerations: {tolerations}\n      containers: [{{name: main, resources: {limits}}}]\n"
+            )
+        };
+        let fleet = scenario("place_not_ready").replace("deadline:", "unsafe: allowed, deadline:");
+        let fleet = fleet.split("jobs:").next().expect("the fleet comes first").to_string();
+        write(dir.path(), "it.yaml", &format!("{fleet}manifests:\n{}{}", pod("one"), pod("two")));
+        let output = run(dir.path(), &["--out", "log"]);
+        let records = records(&dir.path().join("log"));
+        let broken = records.iter().filter_map(|record| record["event"]["safety_broken"]["what"].as_str());
+        assert_eq!(broken.collect::<Vec<_>>(), ["not_ready"], "{tolerations}: {}", text(&output.stderr));
     }
 }
 
