@@ -43,6 +43,8 @@ mod profile_error;
 mod queue;
 mod reconfigure;
 mod safety;
+#[cfg(test)]
+mod safety_tests;
 mod scan;
 mod views;
 
