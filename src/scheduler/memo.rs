@@ -296,6 +296,30 @@ mod tests {
         }
     }
 
+    /// Few states, which recur with other numbers of free cores. The nodes have no GPU of the last two shapes.
+    #[test]
+    fn states_that_recur_are_told_apart_by_the_cores_that_the_target_asks_for() {
+        let of_a = target(&[(1, 0, 0), (4, 1, 250), (8, 1, 1000), (16, 2, 1000), (0, 1, 500)]);
+        let of_b = [(2, 1), (6, 2)].map(|(cores, gpus)| TaskShape {
+            cpu: MilliCpu::from_cores(cores),
+            gpus,
+            share: GpuShare::WHOLE,
+            models: vec!["b".into()],
+            ..TaskShape::default()
+        });
+        let target = Target::of(of_a.shapes().iter().map(|part| part.shape.clone()).chain(of_b));
+        let mut memo = FragmentMemo::new(&target);
+        let mut draws = dryrack_rng::Stream::new(5, "memo test", 0);
+        for _ in 0..5_000 {
+            let count = draws.index(4);
+            let (shape, cpu) = (shape(count), MilliCpu::from_cores(draws.between(0, 20)));
+            let gpus = (0..count).map(|_| *draws.pick(&[0, 250, 500, 1000])).collect();
+            let free = Free { cpu, gpus };
+            let known = memo.fragment(&target, count, &shape, &free);
+            assert_eq!(known, Some(fragment(&target, &shape, &free)), "{free:?}");
+        }
+    }
+
     #[test]
     fn states_of_nodes_with_other_numbers_of_gpus_are_told_apart() {
         let target = target(&[(1, 1, 1000)]);

@@ -6,7 +6,7 @@ use crate::context::PlacementContext;
 use crate::decision::{Candidate, Decision};
 use crate::draw::Draw;
 use crate::node_class::Grouping;
-use crate::options::{GangPlaces, SchedulerOptions, Ties};
+use crate::options::{GangPlaces, Outlook, SchedulerOptions, SlotOptions, Ties};
 use crate::placer::Placer;
 use crate::scorer::{ScorerName, WeightedScorer};
 use crate::tasks::TaskPlacer;
@@ -153,6 +153,11 @@ fn a_node_is_explained_by_what_it_lacks_its_refusals_its_room_and_its_scores() {
     assert_eq!(full.refusals, [("resources", lacks_cpu)]);
     let lacks: Vec<_> = full.shortages.iter().map(|lack| (lack.resource, &*lack.needed, &*lack.free)).collect();
     assert_eq!(lacks, [("CPU", "4", "2")]);
+    // What is exactly enough is not lacking.
+    let half = cpu_task(2);
+    let findings = TaskPlacer { group: group(&half, 1, Gang::Anywhere), ..placer }
+        .findings(&Decision::Place(std::iter::empty().collect()));
+    assert_eq!((findings[1].verdict, findings[1].shortages.len()), (Verdict::Fit, 0));
     // A quarter of the cores and nothing of the RAM would be taken: an eighth on average.
     assert_eq!(room.scores, [("pack", Score::new(0.125)), ("spread", Score::new(0.875))]);
     assert_eq!(room.total, Score::new(1.125));
@@ -189,4 +194,35 @@ fn a_gang_ever_fits_if_the_empty_fleet_has_room_for_it() {
     let fits = |tasks, gang| placer(&options, group(&task, tasks, gang), &fleet).ever_fits();
     assert!(fits(6, Gang::Anywhere) && !fits(7, Gang::Anywhere) && fits(6, Gang::Packed));
     assert!(fits(2, Gang::Spread) && !fits(3, Gang::Spread));
+}
+
+#[test]
+fn a_missing_label_has_the_reason_of_what_it_stands_for() {
+    let options = options();
+    let mut shape = with_gpus(0);
+    shape.labels.insert("zone".into(), "a".into());
+    let fleet = fleet([shape]);
+    let verdict = |key: &str| {
+        let mut task = cpu_task(1);
+        task.labels.insert(key.into(), "b".into());
+        placer(&options, group(&task, 1, Gang::Anywhere), &fleet).select_node(NodeId::new(0)).0
+    };
+    assert_eq!(verdict("zone"), Verdict::Never(Reason::LabelMismatch));
+    assert_eq!(verdict("disk"), Verdict::Never(Reason::LabelMissing));
+    assert_eq!(verdict("slurm/partition/long"), Verdict::Never(Reason::PartitionMismatch));
+    assert_eq!(verdict("slurm/reservation/night"), Verdict::Never(Reason::OutsideReservation));
+}
+
+#[test]
+fn reliability_is_read_by_a_scorer_or_by_the_weight_for_models() {
+    assert!(!options().asks_for_reliance());
+    let mut for_models = options();
+    for_models.deployments.readiness.weight = 1;
+    let readiness = WeightedScorer { stage: ScorerName::Readiness, weight: 1.0 };
+    assert!(for_models.asks_for_reliance());
+    assert!(SchedulerOptions { scorers: vec![readiness], ..options() }.asks_for_reliance());
+    // Settings that are the defaults are not written.
+    let written = |slots: &SlotOptions| serde_json::to_string(slots).expect("plain data");
+    let later = SlotOptions { outlook: Outlook::FromStart, ..SlotOptions::default() };
+    assert!(!written(&SlotOptions::default()).contains("outlook") && written(&later).contains("from_start"));
 }

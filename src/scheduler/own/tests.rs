@@ -90,3 +90,78 @@ fn a_registered_stage_is_named_like_any_other() {
     let json = r#"{"stage":"flat_of_the_test","weight":1.0}"#;
     assert_eq!(serde_json::to_string(&read::<WeightedScorer>(json).unwrap()).unwrap(), json);
 }
+
+#[test]
+fn each_variable_of_a_node_and_of_a_job_has_its_value() {
+    use crate::test_world::{gpu_task, node};
+    use dryrack_fleet::{GpuState, NodeState, NodeStatus, Reserved};
+    use dryrack_units::{GpuShare, MilliCpu, Money};
+    let gib = dryrack_units::Bytes::from_gib;
+    let mut shape = node(&["b", "a", "b"]);
+    (shape.machine, shape.rack, shape.switch) = (Some("dgx".into()), Some("r1".into()), Some("s1".into()));
+    shape.price_per_hour = Some(Money::new(2_500_000));
+    shape.reserved = Reserved { cpu: MilliCpu::from_cores(1), ram: gib(4), gpu_memory: gib(2) };
+    shape.labels.insert("zone".into(), "z".into());
+    shape.gpus[1].memory = gib(40);
+    let mut status = NodeStatus::idle(NodeState::Ready, &shape);
+    (status.cpu_taken, status.ram_taken) = (MilliCpu::from_cores(3), gib(10));
+    (status.gpus[0].taken, status.gpus[0].memory_taken) = (GpuShare::new(500), gib(30));
+    status.gpus[0].holders = 1;
+    status.gpus[2].state = GpuState::Failed;
+    let fleet = crate::test_world::fleet([shape.clone()]);
+    let mut task = gpu_task(2, dryrack_workload::GpuTake::Share(GpuShare::new(250)), &["a"]);
+    (task.cpu, task.ram) = (MilliCpu::from_cores(4), gib(8));
+    task.labels.insert("zone".into(), "z".into());
+    let group =
+        dryrack_workload::TaskGroup { tasks: 3, task: &task, gang: Default::default(), pick: None, speeds: None };
+    let class = crate::node_class::all_classes(&fleet, crate::Grouping::EachNode).remove(0);
+    let (view, request) = (NodeView::new(&shape, &status), RequestView::of_tasks(group, &class));
+    let expressions = [
+        "node.labels.zone == \"z\"",
+        "node.labels.other == \"\"",
+        "node.machine == \"dgx\"",
+        "node.os == \"linux\"",
+        "node.arch == \"x86_64\"",
+        "node.rack == \"r1\"",
+        "node.switch == \"s1\"",
+        "!node.spot",
+        "node.priced",
+        "node.price == 2.5",
+        "node.cpus == 15",
+        "node.cpus_free == 12",
+        "node.ram == 60",
+        "node.ram_free == 50",
+        "gpus.total == 3",
+        // One is half free, and one is not ready.
+        "gpus.free == 1",
+        "gpus.share_free == 2.5",
+        "gpus.unready == 1",
+        // 78, 38 and 78 GiB, of which 30 are taken.
+        "gpus.memory == 38",
+        "gpus.memory_free == 164",
+        "job.tasks == 3",
+        "job.cpus == 4",
+        "job.ram == 8",
+        "job.gpus == 2",
+        "job.gpu_share == 0.25",
+        "job.gpu_memory == 0",
+        "job.labels.zone == \"z\"",
+    ];
+    for is_so in expressions {
+        let filter = OwnFilter::of_expression("x", is_so, "y").expect(is_so);
+        assert!(!filter.judge(&view, &request, false).is_fit(), "{is_so}");
+    }
+}
+
+#[test]
+fn a_registered_filter_takes_no_name_that_is_taken() {
+    fn nobody(_: &NodeView<'_>, _: &RequestView<'_>) -> bool {
+        false
+    }
+    register_filter("nobody_of_the_test", nobody).unwrap();
+    for taken in ["nobody_of_the_test", "ready"] {
+        assert_eq!(register_filter(taken, nobody), Err(StageError::Taken(taken.to_string())));
+    }
+    let json = r#"{"stage":"nobody_of_the_test"}"#;
+    assert_eq!(serde_json::to_string(&read::<FilterStage>(json).unwrap()).unwrap(), json);
+}
