@@ -25,6 +25,10 @@ use dryrack_ids::{NodeId, OrderedSet};
 pub struct ClassId(u32);
 
 impl ClassId {
+    pub fn new(slot: u32) -> ClassId {
+        ClassId(slot)
+    }
+
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -54,6 +58,11 @@ impl Class {
 
     pub fn first(&self) -> NodeId {
         self.members.first().expect("a class that is listed has members")
+    }
+
+    /// The member with the next higher id.
+    pub fn after(&self, node: NodeId) -> Option<NodeId> {
+        self.members.after(&node)
     }
 
     pub fn contains(&self, node: NodeId) -> bool {
@@ -495,7 +504,7 @@ impl Classes {
                 id
             }
             None => {
-                let id = ClassId(slots.len() as u32);
+                let id = ClassId::new(slots.len() as u32);
                 slots.push(Class {
                     // Use the shared `Arc` of equal shapes, because results derived from a shape are cached by its
                     // address.

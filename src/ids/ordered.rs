@@ -77,6 +77,14 @@ impl<T: Copy + Ord> OrderedSet<T> {
         }
     }
 
+    /// The least item that is greater than this one.
+    pub fn after(&self, item: &T) -> Option<T> {
+        match &self.0 {
+            Storage::Listed(list) => list[..list.partition_point(|other| other > item)].last().copied(),
+            Storage::Tree(tree) => tree.range((Bound::Excluded(item), Bound::Unbounded)).next().copied(),
+        }
+    }
+
     pub fn pop_first(&mut self) -> Option<T> {
         let first = self.first()?;
         self.remove(&first);
@@ -160,6 +168,7 @@ mod tests {
                 assert!(set.range(..=item).eq(plain.range(..=item).copied()));
                 let behind = (Bound::Excluded(item), Bound::Unbounded);
                 assert!(set.range(behind).eq(plain.range(behind).copied()));
+                assert_eq!(set.after(&item), plain.range(behind).next().copied());
                 sizes.insert(matches!(set.0, Storage::Tree(_)));
             }
             while plain.len() > 3 {

@@ -6,8 +6,7 @@
 //! if there are too few empty nodes, or if its remaining tasks do not fit on one node. This is so even if more nodes
 //! could hold it. On a tie, the node that was declared first is taken.
 
-use std::cmp::Reverse;
-
+use super::by_rank::by_rank;
 use super::fit;
 use super::gpu_order::GpuOrder;
 use super::node_class::NodeClass;
@@ -32,22 +31,14 @@ pub fn consolidate(
         let (_, node, index) = holds.filter(|(room, ..)| *room >= demand.tasks).min()?;
         return Some(vec![(node, index, demand.tasks)]);
     }
-    let mut nodes: Vec<(Reverse<u32>, NodeId, usize)> = Vec::new();
-    for index in fit {
-        let room = room(*index);
-        nodes.extend(classes[*index].nodes().map(|node| (Reverse(room), node, *index)));
-    }
-    nodes.sort_unstable();
     let (full, rest) = ((demand.tasks / size) as usize, demand.tasks % size);
-    let wanted = full + usize::from(rest > 0);
-    if nodes.len() < wanted || nodes[..full].iter().any(|(Reverse(room), ..)| *room < size) {
-        return None;
+    let mut nodes = by_rank(fit.iter().map(|index| (*index, &classes[*index], room(*index))));
+    let mut shares: Vec<NodeShare> = Vec::new();
+    for tasks in std::iter::repeat_n(size, full).chain((rest > 0).then_some(rest)) {
+        let (_, node, index) = nodes.next().filter(|(room, ..)| *room >= tasks)?;
+        shares.push((node, index, tasks));
     }
-    if rest > 0 && nodes[full].0.0 < rest {
-        return None;
-    }
-    let tasks = |place: usize| if place < full { size } else { rest };
-    Some(nodes[..wanted].iter().enumerate().map(|(place, (_, node, index))| (*node, *index, tasks(place))).collect())
+    Some(shares)
 }
 
 /// How many of the tasks a node of this class would hold if it were empty.

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::by_rank::by_rank;
 use crate::consolidate::consolidate;
 use crate::gpu_order::GpuOrder;
 use crate::neighbours::{Node, choose, neighbours};
@@ -63,6 +64,26 @@ fn consolidated(free: &[u16], tasks: u32) -> Option<Vec<(usize, u32)>> {
     let classes = all_classes(&fleet, Grouping::EachNode);
     let fit: Vec<usize> = (0..classes.len()).collect();
     consolidate(group(&task, tasks, Gang::Anywhere), GpuOrder::First, &classes, &fit).map(by_number)
+}
+
+#[test]
+fn nodes_by_rank_are_in_the_order_that_sorting_all_of_them_gives() {
+    // Classes of three, two and one nodes, with members that alternate.
+    let free = [4, 2, 4, 7, 2, 4];
+    let fleet = fleet(&free.map(|free| (8, 8 - free, None)));
+    // Ranks by the number of free GPUs: the fullest first, the emptiest first, or all alike.
+    for sign in [1, -1, 0] {
+        let mut sorted: Vec<usize> = (0..free.len()).collect();
+        sorted.sort_by_key(|node| (-sign * i32::from(free[*node]), *node));
+        for grouping in [Grouping::Classes, Grouping::EachNode] {
+            let classes = all_classes(&fleet, grouping);
+            let rank = |class: &NodeClass| sign * i32::from(free[class.first().index()]);
+            let ranked = classes.iter().enumerate().map(|(number, class)| (number, class, rank(class)));
+            let nodes: Vec<usize> = by_rank(ranked).map(|(_, node, _)| node.index()).collect();
+            assert_eq!(nodes, sorted, "{sign} {grouping:?}");
+        }
+    }
+    assert_eq!(by_rank(std::iter::empty::<(usize, &NodeClass, u32)>()).count(), 0);
 }
 
 #[test]

@@ -11,6 +11,7 @@
 mod by_node;
 #[cfg(test)]
 mod by_node_tests;
+mod by_rank;
 mod claimable;
 mod consolidate;
 mod context;

@@ -72,12 +72,21 @@ impl NodeClass<'_> {
         }
     }
 
-    /// The nodes in order of ids.
-    pub fn nodes(&self) -> Box<dyn Iterator<Item = NodeId> + '_> {
+    /// The node of these with the next higher id.
+    pub fn after(&self, node: NodeId) -> Option<NodeId> {
         match &self.members {
-            Members::Class(class) => Box::new(class.members()),
-            Members::Node(node) => Box::new(std::iter::once(*node)),
+            Members::Class(class) => class.after(node),
+            Members::Node(_) => None,
         }
+    }
+
+    /// The nodes in order of ids.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let (class, node) = match &self.members {
+            Members::Class(class) => (Some(class.members()), None),
+            Members::Node(node) => (None, Some(*node)),
+        };
+        class.into_iter().flatten().chain(node)
     }
 
     /// Number of GPUs that one task takes on a node of this class.

@@ -2,10 +2,10 @@
 //! id.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 use smallvec::SmallVec;
 
+use super::by_rank::by_rank;
 use super::consolidate::{NodeShare, consolidate};
 use super::context::PlacementContext;
 use super::decision::{Candidate, Decision};
@@ -256,24 +256,23 @@ impl TaskPlacer<'_> {
     fn gang(&self, classes: &[NodeClass], verdicts: &[Verdict]) -> Option<Candidate> {
         let TaskGroup { tasks, gang, .. } = self.group;
         let limit = if gang == Gang::Spread && !planted!(SpreadGangSharesNodes) { 1 } else { tasks };
-        let mut room: u64 = 0;
-        let mut ranked: Vec<Ranked> = Vec::new();
-        for (index, class) in fitting_classes(classes, verdicts) {
-            let capacity = self.capacity(class, limit);
-            room += u64::from(capacity) * u64::from(class.count);
-            let score = self.score(class);
-            let first = if gang == Gang::Packed && !planted!(PackedGangByScore) { capacity } else { 0 };
-            ranked.extend(class.nodes().map(|node| (first, score, Reverse(node), index)));
-        }
+        let fit: SmallVec<[(usize, &NodeClass, u32); 16]> = fitting_classes(classes, verdicts)
+            .map(|(index, class)| (index, class, self.capacity(class, limit)))
+            .collect();
+        let room: u64 = fit.iter().map(|(_, class, capacity)| u64::from(*capacity) * u64::from(class.count)).sum();
         if room < u64::from(tasks) {
             return None;
         }
-        // A gang often needs far fewer nodes than fit, so a heap sorts only the nodes that are taken.
-        let mut ranked = BinaryHeap::from(ranked);
+        // Packed gangs go to the nodes with the most room first.
+        let ranked = fit.into_iter().map(|(index, class, capacity)| {
+            let first = if gang == Gang::Packed && !planted!(PackedGangByScore) { capacity } else { 0 };
+            (index, class, (first, self.score(class)))
+        });
+        let mut nodes = by_rank(ranked);
         let mut claims: SmallVec<[NodeClaim; 1]> = SmallVec::new();
         let (mut left, mut best) = (tasks, Score::ZERO);
         while left > 0 {
-            let (_, score, Reverse(node), index) = ranked.pop().expect("there is room for every task");
+            let ((_, score), node, index) = nodes.next().expect("there is room for every task");
             if claims.is_empty() {
                 best = score;
             }
@@ -284,9 +283,6 @@ impl TaskPlacer<'_> {
         Some(Candidate { placement: Placement::new(claims), score: best })
     }
 }
-
-/// The rank of a node for a gang: capacity first (only for packed gangs), then score, then the lowest id.
-type Ranked = (u32, Score, Reverse<NodeId>, usize);
 
 /// The verdict before all filters. Only jobs with `resources` can use instances of fleets, and they use blocks of them.
 pub fn before_filters(shape: &NodeShape) -> Verdict {

@@ -17,6 +17,7 @@ use std::collections::BTreeSet;
 
 use smallvec::SmallVec;
 
+use super::by_rank::by_rank;
 use super::context::PlacementContext;
 use super::decision::{Candidate, Decision};
 use super::finding::NodeFinding;
@@ -28,7 +29,6 @@ use super::verdict::Verdict;
 use dryrack_event::{Histogram, Reason};
 use dryrack_fleet::{Fleet, NodeClaim, NodeState, NodeStatus, Placement};
 use dryrack_ids::{GpuId, NodeId};
-use dryrack_units::Score;
 use dryrack_workload::{Gang, GpuTake, Pick, Speeds, TaskGroup, TaskSet};
 use partial::Partial;
 use search::{Found, MOST_STEPS};
@@ -321,13 +321,8 @@ impl<'a> SetPlacer<'a> {
         let classes = self.classes(world, &empty, Among::All);
         let placer = self.of_set(first, 1);
         let verdicts = placer.judge(&classes);
-        let mut ranked: Vec<(Score, std::cmp::Reverse<NodeId>)> = Vec::new();
-        for (class, _) in classes.iter().zip(&verdicts).filter(|(_, verdict)| verdict.is_fit()) {
-            let score = placer.score(class);
-            ranked.extend(class.nodes().map(|node| (score, std::cmp::Reverse(node))));
-        }
-        ranked.sort_unstable_by(|one, other| other.cmp(one));
-        ranked.into_iter().find_map(|(score, std::cmp::Reverse(node))| {
+        let fit = classes.iter().zip(&verdicts).filter(|(_, verdict)| verdict.is_fit());
+        by_rank(fit.map(|(class, _)| (0, class, placer.score(class)))).find_map(|(score, node, _)| {
             let mut partial = Partial::default();
             for set in order {
                 let exactly = (counts[*set], counts[*set]);
