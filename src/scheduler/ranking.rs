@@ -1,15 +1,13 @@
 //! A ranking holds, for one demand, the classes that fit, best first, and is kept between decisions.
 //!
 //! All members of a class are in equal state, so a verdict or a score is valid as long as the class exists. After a
-//! change, only the changed shapes are examined, and only their new classes are judged. Each stage judges all of these
-//! classes before the next stage runs. Refused nodes are counted by reason as classes come and go. So a decision takes
+//! change, only the changed shapes are examined, and only their new classes are judged. Refused nodes are counted by reason as classes come and go. So a decision takes
 //! the top of a heap, and a refusal copies a histogram.
 //!
 //! Every answer equals that of the plain computation ([`super::decide`]). [`Caching::Paranoid`] computes both and
 //! compares them. Some demands have no ranking: demands with picks, gangs on several nodes, and random choices. They
 //! are computed plainly, but their refusals are cached ([`super::refusals`]).
 
-use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use smallvec::{SmallVec, smallvec};
@@ -26,7 +24,7 @@ use super::memo::{FragmentMemo, Taken};
 use super::node_class::{NodeClass, class_of_node, class_with_members};
 use super::options::{GangPlaces, SchedulerOptions, Ties};
 use super::scorer::{self, ScorerName};
-use super::states::States;
+use super::states::{ClassState, States};
 use super::tasks::{before_filters, claim};
 use super::uniform::Uniform;
 use super::verdict::{Reads, Verdict};
@@ -58,17 +56,6 @@ pub struct Rankings {
 struct Known {
     states: States,
     memo: FragmentMemo,
-    /// Classes of a shape that are being judged. Empty at all other times. The vector is kept so that its allocation is
-    /// reused.
-    judged: Vec<Judged>,
-}
-
-/// A class that is being judged: the reason if a stage has refused it, and the sum of its scores so far.
-#[derive(Clone, Copy)]
-struct Judged {
-    class: ClassId,
-    reason: Option<Reason>,
-    score: Score,
 }
 
 /// The results of one demand for all classes.
@@ -87,11 +74,10 @@ struct Ranking {
     ever: Option<bool>,
 }
 
-/// The number of refused nodes by reason.
+/// The number of refused nodes by the code of the reason ([`Reason::code`]).
 struct Refused {
-    /// Counts of built-in reasons, in the order of `Reason::ALL`.
     known: [u32; Reason::ALL.len()],
-    own: SmallVec<[(Reason, u32); 0]>,
+    own: SmallVec<[(u32, u32); 0]>,
 }
 
 impl Default for Refused {
@@ -101,31 +87,35 @@ impl Default for Refused {
 }
 
 impl Refused {
-    fn count(&mut self, reason: Reason) -> &mut u32 {
-        if let Some(count) = self.known.get_mut(reason.place()) {
+    #[inline]
+    fn count(&mut self, code: u32) -> &mut u32 {
+        if let Some(count) = self.known.get_mut(code as usize) {
             return count;
         }
-        let place = self.own.iter().position(|(own, _)| *own == reason).unwrap_or_else(|| {
-            self.own.push((reason, 0));
+        let place = self.own.iter().position(|(own, _)| *own == code).unwrap_or_else(|| {
+            self.own.push((code, 0));
             self.own.len() - 1
         });
         &mut self.own[place].1
     }
 
-    fn add(&mut self, reason: Reason, count: u32) {
-        *self.count(reason) += count;
+    fn add(&mut self, code: u32, count: u32) {
+        *self.count(code) += count;
     }
 
-    fn remove(&mut self, reason: Reason, count: u32) {
-        *self.count(reason) -= count;
+    fn remove(&mut self, code: u32, count: u32) {
+        *self.count(code) -= count;
     }
 
     fn histogram(&self) -> Histogram {
         let mut histogram = Histogram::default();
-        let known = Reason::ALL.iter().copied().zip(self.known);
-        for (reason, count) in known.chain(self.own.iter().copied()) {
-            histogram.add(reason, count);
+        let mut add = |code, count| histogram.add(Reason::of_code(code).expect("each code is of a reason"), count);
+        for (code, count) in self.known.iter().enumerate() {
+            if *count > 0 {
+                add(code as u32, *count);
+            }
         }
+        self.own.iter().for_each(|(code, count)| add(*code, *count));
         histogram
     }
 }
@@ -160,45 +150,65 @@ const UNSUBMITTED: u32 = u32::MAX;
 impl Slot {
     const UNKNOWN: Slot = Slot { generation: 0, of: UNSUBMITTED, standing: Standing::UNKNOWN };
 
-    fn is_entered_as(&self, place: &Place) -> bool {
-        self.of == place.node.0.index() as u32 && self.standing == Standing::fits(place.score)
+    fn is_entered_as(&self, place: Place) -> bool {
+        self.of == place.first() && self.standing == place.standing()
     }
 }
 
-/// A score, or the reason for a refusal. A reason is stored in the bits of a NaN, which is never a score.
+/// A score, or the reason for a refusal, as a number. The numbers of scores are in the order of the scores. Those of
+/// reasons are bits of a NaN, which is never a score.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Standing(u64);
 
 impl Standing {
     /// The class is not judged yet. The codes of the reasons follow this number, in their order.
-    const UNKNOWN: Standing = Standing(0x7ff8_0000_0000_0000);
+    const UNKNOWN: Standing = Standing(SIGN | 0x7ff8_0000_0000_0000);
 
     fn no(reason: Reason) -> Standing {
         Standing(Standing::UNKNOWN.0 + 1 + u64::from(reason.code()))
     }
 
     fn fits(score: Score) -> Standing {
-        Standing(score.get().to_bits())
+        let bits = score.get().to_bits();
+        Standing(if bits & SIGN == 0 { bits | SIGN } else { !bits })
     }
 
-    /// The reason, if the class is refused. As a number, the bits of a score are lower than the reason codes, or far
-    /// higher if the score is negative.
-    fn refused_as(self) -> Option<Reason> {
-        let code = self.0.wrapping_sub(Standing::UNKNOWN.0 + 1);
-        if code <= u64::from(u32::MAX) { Reason::of_code(code as u32) } else { None }
+    /// The code of the reason, if the class is refused. All scores are lower.
+    fn refused_as(self) -> Option<u32> {
+        u32::try_from(self.0.wrapping_sub(Standing::UNKNOWN.0 + 1)).ok()
     }
 
     /// The score of a class that fits.
     fn score(self) -> Score {
-        Score::new(f64::from_bits(self.0))
+        Score::new(f64::from_bits(if self.0 & SIGN == 0 { !self.0 } else { self.0 & !SIGN }))
     }
 }
 
+/// The sign bit of a float.
+const SIGN: u64 = 1 << 63;
+
+/// A class that fits, with its score and its first member. Places are ordered by score. On a tie, the lower node is
+/// greater. All fields are in one number, so that two places are compared at once.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
-    score: Score,
-    node: Reverse<NodeId>,
-    class: ClassId,
+struct Place(u128);
+
+impl Place {
+    fn new(standing: Standing, first: NodeId, class: ClassId) -> Place {
+        let lower = u64::from(!(first.index() as u32)) << 32 | class.index() as u64;
+        Place(u128::from(standing.0) << 64 | u128::from(lower))
+    }
+
+    fn standing(self) -> Standing {
+        Standing((self.0 >> 64) as u64)
+    }
+
+    fn first(self) -> u32 {
+        !((self.0 >> 32) as u32)
+    }
+
+    fn class(self) -> ClassId {
+        ClassId::new(self.0 as u32)
+    }
 }
 
 /// The heap is cleared of outdated places once its length exceeds this factor times the number of slots, plus
@@ -233,11 +243,13 @@ impl Rankings {
         }
         Some(match ranking.top(fleet) {
             Some(place) => {
-                let shape = fleet.class_head(place.class).shape_index();
-                let (class, part) = (class_of_node(fleet, None, place.node.0), &ranking.shapes[shape]);
+                let node = NodeId::new(place.first() as usize);
+                let shape = fleet.shape_index(node);
+                let (class, part) = (class_of_node(fleet, None, node), &ranking.shapes[shape]);
                 let load = load(options, (group, part), (&class, shape), draw, &mut known.memo);
-                let placement = Placement::new([claim(place.node.0, load)].into());
-                let score = if options.gangs == GangPlaces::Consolidate { Score::ZERO } else { place.score };
+                let placement = Placement::new([claim(node, load)].into());
+                let score =
+                    if options.gangs == GangPlaces::Consolidate { Score::ZERO } else { place.standing().score() };
                 Decision::Place(smallvec![Candidate { placement, score }])
             }
             None => {
@@ -305,18 +317,16 @@ impl Ranking {
                 continue;
             }
             let read = std::mem::replace(&mut part.read, fleet.class_change_count(index));
-            let mut judged = std::mem::take(&mut known.judged);
-            fleet.class_changes(index, read).for_each(|class| self.take_in(fleet, class, &mut judged));
-            if !judged.is_empty() {
-                judge(options, demand, (fleet, index), &self.shapes[index], &mut judged, known);
-                judged.iter().for_each(|judged| self.enter(fleet, *judged));
-                judged.clear();
+            for class in fleet.class_changes(index, read) {
+                if self.take_in(fleet, class) {
+                    let standing = judge(options, demand, (fleet, index), &self.shapes[index], class, known);
+                    self.enter(fleet, class, standing);
+                }
             }
-            known.judged = judged;
         }
         if self.best.len() > STALE_FACTOR * self.slots.len() + STALE_LEAST {
             let slots = &self.slots;
-            self.best.retain(|place| slots[place.class.index()].is_entered_as(place));
+            self.best.retain(|place| slots[place.class().index()].is_entered_as(*place));
         }
     }
 
@@ -328,7 +338,7 @@ impl Ranking {
             let class = NodeClass::of_shape(group);
             let (fixed, never) = fixed(options, demand, &class);
             if let Some(reason) = never {
-                self.refused.add(reason, group.count);
+                self.refused.add(reason.code(), group.count);
             }
             let whole = match options.gangs {
                 GangPlaces::Demand | GangPlaces::Racks | GangPlaces::Neighbours => 0,
@@ -341,8 +351,8 @@ impl Ranking {
         }
     }
 
-    /// Updates a class that has changed. A new class is added to `to_judge`.
-    fn take_in(&mut self, fleet: &Fleet, id: ClassId, to_judge: &mut Vec<Judged>) {
+    /// Updates a class that has changed. Returns whether the class is new and must be judged.
+    fn take_in(&mut self, fleet: &Fleet, id: ClassId) -> bool {
         if self.slots.len() <= id.index() {
             self.slots.resize(fleet.class_slots(), Slot::UNKNOWN);
         }
@@ -355,36 +365,36 @@ impl Ranking {
         if head.is_empty() {
             // The result of the class stays valid, because the class may get members in this state again.
             slot.of = if refused_as.is_some() { 0 } else { UNSUBMITTED };
-            return;
+            return false;
         }
         if slot.generation != head.generation() || slot.standing == Standing::UNKNOWN {
-            to_judge.push(Judged { class: id, reason: None, score: Score::ZERO });
-            return;
+            return true;
         }
         if let Some(reason) = refused_as {
             slot.of = head.len();
             self.refused.add(reason, slot.of);
-            return;
+            return false;
         }
         let first = head.first();
         let entered = std::mem::replace(&mut slot.of, first.index() as u32);
         if entered != slot.of {
-            self.best.push(Place { score: slot.standing.score(), node: Reverse(first), class: id });
+            self.best.push(Place::new(slot.standing, first, id));
         }
+        false
     }
 
     /// Records the result of a class that has members: counts it as refused, or puts it in the heap.
-    fn enter(&mut self, fleet: &Fleet, Judged { class, reason, score }: Judged) {
+    fn enter(&mut self, fleet: &Fleet, class: ClassId, standing: Standing) {
         let head = fleet.class_head(class);
-        let (of, standing) = match reason {
+        let of = match standing.refused_as() {
             Some(reason) => {
                 self.refused.add(reason, head.len());
-                (head.len(), Standing::no(reason))
+                head.len()
             }
             None => {
                 let first = head.first();
-                self.best.push(Place { score, node: Reverse(first), class });
-                (first.index() as u32, Standing::fits(score))
+                self.best.push(Place::new(standing, first, class));
+                first.index() as u32
             }
         };
         self.slots[class.index()] = Slot { generation: head.generation(), of, standing };
@@ -392,10 +402,10 @@ impl Ranking {
 
     /// The place of the best class, with its first member.
     fn top(&mut self, fleet: &Fleet) -> Option<Place> {
-        while let Some(place) = self.best.peek() {
-            let (slot, head) = (&self.slots[place.class.index()], fleet.class_head(place.class));
+        while let Some(place) = self.best.peek().copied() {
+            let (slot, head) = (&self.slots[place.class().index()], fleet.class_head(place.class()));
             if slot.is_entered_as(place) && !head.is_empty() && head.generation() == slot.generation {
-                return Some(*place);
+                return Some(place);
             }
             self.best.pop();
         }
@@ -426,87 +436,82 @@ pub(super) fn fixed(
     (fixed, never)
 }
 
-/// Judges classes of one shape for the demand. The filters run in order, then the scorers. Each stage handles all
-/// classes that still fit.
+/// Judges a class of this shape for the demand: the filters run in order, and if none refuses the class, the scorers.
 fn judge(
     options: &SchedulerOptions,
     demand: TaskGroup<'_>,
     (fleet, shape): (&Fleet, usize),
     part: &ShapePart,
-    judged: &mut [Judged],
-    Known { states, memo, .. }: &mut Known,
-) {
-    judged.iter().for_each(|judged| states.know(fleet, judged.class));
+    id: ClassId,
+    Known { states, memo }: &mut Known,
+) -> Standing {
+    states.know(fleet, id);
+    let state = states.of(id);
     for (name, place) in &part.open {
-        let stage = &options.filters[*place];
-        match (name, &part.uniform) {
+        let reason = match (name, &part.uniform) {
             // Exemptions apply only to demands with a pick, and such demands are not judged here.
-            (FilterName::Ready, _) => filter_each(judged, |id| states.of(id).unready),
-            (FilterName::Resources, Some(uniform)) => {
-                filter_each(judged, |id| uniform.first_shortage(states.of(id), || &fleet.class(id).status))
+            (FilterName::Ready, _) => state.unready,
+            (FilterName::Resources, Some(uniform)) => uniform.first_shortage(state, || &fleet.class(id).status),
+            _ => {
+                let class = class_with_members(fleet.class(id));
+                filter::judge_one(&options.filters[*place], options.gpus, demand, &class).reason()
             }
-            _ => filter_each(judged, |id| {
-                filter::judge_one(stage, options.gpus, demand, &class_with_members(fleet.class(id))).reason()
-            }),
+        };
+        if let Some(reason) = reason {
+            return Standing::no(reason);
         }
     }
+    let class = class_with_members(fleet.class(id));
     if options.gangs == GangPlaces::Consolidate {
-        return consolidated(options, demand, fleet, part, judged, states);
+        return consolidated(options, demand, part, &class, state);
     }
+    let mut total = Score::ZERO;
     for scorer in &options.scorers {
-        match scorer.stage {
-            ScorerName::Fgd => {
-                let is_by_kind = part.uniform.is_some() || demand.task.gpus.is_none();
-                let taken = Taken::of(demand).filter(|_| is_by_kind);
-                score_each(judged, scorer.weight, |id| {
-                    let (class, state) = (class_with_members(fleet.class(id)), states.of(id));
-                    let plainly = |memo: &mut FragmentMemo| {
-                        let by_shares = state.shares.as_ref().zip(taken).and_then(|(shares, taken)| {
-                            memo.score_by_shares(&options.target, (shape, class.shape), (state.cpu, shares), taken)
-                        });
-                        by_shares.unwrap_or_else(|| fragmentation_score(options, (demand, part), (&class, shape), memo))
-                    };
-                    Score::new(f64::from(match taken {
-                        Some(taken) => memo.score((shape, state), taken, plainly),
-                        None => plainly(memo),
-                    }))
-                });
-            }
-            stage => score_each(judged, scorer.weight, |id| {
-                scorer::score(&options.target, stage, fleet.largest(), demand, &class_with_members(fleet.class(id)))
-            }),
-        }
+        let score = match scorer.stage {
+            ScorerName::Fgd => fgd(options, (demand, part), (&class, shape), state, memo),
+            stage => scorer::score(&options.target, stage, fleet.largest(), demand, &class),
+        };
+        total = total + score * scorer.weight;
     }
+    Standing::fits(total)
 }
 
-/// Applies one filter to the classes that no filter has refused yet.
-fn filter_each(judged: &mut [Judged], mut reason: impl FnMut(ClassId) -> Option<Reason>) {
-    judged.iter_mut().filter(|judged| judged.reason.is_none()).for_each(|judged| judged.reason = reason(judged.class));
+/// The score by fragmentation gradient descent, computed only once for all states and tasks with equal scores.
+fn fgd(
+    options: &SchedulerOptions,
+    (demand, part): (TaskGroup<'_>, &ShapePart),
+    (class, shape): (&NodeClass, usize),
+    state: &ClassState,
+    memo: &mut FragmentMemo,
+) -> Score {
+    let is_by_kind = part.uniform.is_some() || demand.task.gpus.is_none();
+    let taken = Taken::of(demand).filter(|_| is_by_kind);
+    let plainly = |memo: &mut FragmentMemo| {
+        let by_shares = state.shares.as_ref().zip(taken).and_then(|(shares, taken)| {
+            memo.score_by_shares(&options.target, (shape, class.shape), (state.cpu, shares), taken)
+        });
+        by_shares.unwrap_or_else(|| fragmentation_score(options, (demand, part), (class, shape), memo))
+    };
+    Score::new(f64::from(match taken {
+        Some(taken) => memo.score((shape, state), taken, plainly),
+        None => plainly(memo),
+    }))
 }
 
-/// Adds the weighted score of one scorer to each class that fits.
-fn score_each(judged: &mut [Judged], weight: f64, mut score: impl FnMut(ClassId) -> Score) {
-    for judged in judged.iter_mut().filter(|judged| judged.reason.is_none()) {
-        judged.score = judged.score + score(judged.class) * weight;
-    }
-}
-
-/// Ranks classes by the least sufficient room, if gangs are consolidated.
+/// The least sufficient room is best, if gangs are consolidated.
 fn consolidated(
     options: &SchedulerOptions,
     demand: TaskGroup<'_>,
-    fleet: &Fleet,
     part: &ShapePart,
-    judged: &mut [Judged],
-    states: &States,
-) {
-    for judged in judged.iter_mut().filter(|judged| judged.reason.is_none()) {
-        let class = judged.class;
-        let counted = part.uniform.as_ref().and_then(|uniform| uniform.capacity(states.of(class), part.whole));
-        let plainly = || fit::capacity(demand, options.gpus, &class_with_members(fleet.class(class)), part.whole);
-        let room = counted.unwrap_or_else(plainly);
-        judged.score = Score::new(-f64::from(room));
-        judged.reason = (room < demand.tasks).then_some(Reason::GangIncomplete);
+    class: &NodeClass,
+    state: &ClassState,
+) -> Standing {
+    let counted = part.uniform.as_ref().and_then(|uniform| uniform.capacity(state, part.whole));
+    let room = counted.unwrap_or_else(|| fit::capacity(demand, options.gpus, class, part.whole));
+    if room < demand.tasks {
+        Standing::no(Reason::GangIncomplete)
+    } else {
+        Standing::fits(Score::new(-f64::from(room)))
     }
 }
 
@@ -593,11 +598,26 @@ mod tests {
             assert_eq!((standing.refused_as(), standing.score()), (None, score));
             assert!(standing != Standing::UNKNOWN);
         }
+        let ascending =
+            [f64::NEG_INFINITY, -2.0, -1.5, 0.0, 1e-9, 3.0, f64::INFINITY].map(Score::new).map(Standing::fits);
+        assert!(ascending.is_sorted_by(|one, other| one.0 < other.0));
         let own = ["slow_disk", "spot_node"].map(|name| Reason::Own(OwnReason::new(name).unwrap()));
         for reason in Reason::ALL.iter().chain(&own) {
-            assert_eq!(Standing::no(*reason).refused_as(), Some(*reason));
+            assert_eq!(Standing::no(*reason).refused_as().and_then(Reason::of_code), Some(*reason));
         }
         assert_eq!(Standing::UNKNOWN.refused_as(), None);
         assert_eq!(size_of::<Slot>(), 16);
+    }
+
+    #[test]
+    fn the_greatest_place_has_the_highest_score_and_then_the_lowest_node() {
+        let place = |score, node| Place::new(Standing::fits(Score::new(score)), NodeId::new(node), ClassId::new(7));
+        let descending = [place(2.0, 9), place(0.5, 0), place(0.5, 3), place(-1.0, 1), place(-1.0, 4_000_000_000)];
+        assert!(descending.is_sorted_by(|one, other| one > other));
+        let last = descending[4];
+        assert_eq!(
+            (last.first(), last.class(), last.standing().score()),
+            (4_000_000_000, ClassId::new(7), Score::new(-1.0))
+        );
     }
 }
