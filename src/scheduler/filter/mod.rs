@@ -72,13 +72,17 @@ macro_rules! filters {
             }
 
             fn judge(self, asked: &FilterInput<'_>) -> Verdict {
-                let judge: fn(&FilterInput<'_>) -> Verdict = match self {
-                    $(FilterName::$filter => $judge,)*
+                match self {
+                    $(FilterName::$filter => {
+                        let judge: fn(&FilterInput<'_>) -> Verdict = $judge;
+                        judge(asked)
+                    })*
                     FilterName::Own(own) => {
-                        return own.judge(&NodeView::new(asked.class.shape, asked.class.status), &RequestView::of_tasks(asked.demand, asked.class), asked.class.is_ideal);
+                        let FilterInput { demand, class, .. } = asked;
+                        let (node, request) = (NodeView::new(class.shape, class.status), RequestView::of_tasks(*demand, class));
+                        own.judge(&node, &request, class.is_ideal)
                     }
-                };
-                judge(asked)
+                }
             }
         }
     };
@@ -122,6 +126,7 @@ pub fn apply(
 }
 
 /// One filter's answer for one class.
+#[inline]
 pub fn judge_one(stage: &FilterStage, order: GpuOrder, demand: TaskGroup<'_>, class: &NodeClass) -> Verdict {
     if stage.unless.is_some_and(|exemption| is_exempt(exemption, demand)) {
         return Verdict::Fit;
