@@ -117,11 +117,14 @@ fn takes_restricted(fleet: &Fleet, claim: &NodeClaim) -> bool {
     let node = fleet.node(claim.node);
     let (shape, status) = (&node.shape, &node.status);
     let each = u64::from(shape.restricted_cores_per_gpu());
+    if each == 0 {
+        return false;
+    }
     let own: u64 = claim.gpus.iter().map(|part| u64::from(part.share.get()) * each).sum();
     let all = shape.gpus.len() as u64 * u64::from(GpuShare::WHOLE.get()) * each;
     let others = status.cpu_taken.get() - status.cpu_restricted_taken.get();
     let rest = claim.cpu.get().saturating_sub(own);
-    each > 0 && rest > 0 && others + rest + all + shape.reserved.cpu.get() > shape.cpu.get()
+    rest > 0 && others + rest + all + shape.reserved.cpu.get() > shape.cpu.get()
 }
 
 /// Memory that is taken on GPUs that share the node's RAM.
@@ -278,12 +281,12 @@ fn has_its_gpus(fleet: &Fleet, demand: &Demand, task: &TaskDemand, claim: &NodeC
         Some(Pick::AllGpus(picked)) => picked.iter().filter(|gpu| gpu.node == claim.node).count() as u64,
         Some(Pick::Nodes(_) | Pick::Gpus(_)) | None => u64::from(gpus.count) * u64::from(claim.tasks),
     };
-    let shares: u64 = own().map(|part| u64::from(part.share.get())).sum();
-    let memory: u64 = own().map(|part| part.memory.get()).sum();
     let enough = match gpus.take {
         GpuTake::Whole => own().count() as u64 == wanted && own().all(|part| part.share == GpuShare::WHOLE),
-        GpuTake::Share(share) => shares == u64::from(share.get()) * wanted,
-        GpuTake::Memory(each) => memory == each.get() * wanted,
+        GpuTake::Share(share) => {
+            own().map(|part| u64::from(part.share.get())).sum::<u64>() == u64::from(share.get()) * wanted
+        }
+        GpuTake::Memory(each) => own().map(|part| part.memory.get()).sum::<u64>() == each.get() * wanted,
     };
     distinct && suits && enough
 }

@@ -31,6 +31,9 @@ use dryrack_policy::Holding;
 impl Queue {
     /// The group of a replica; `None` if its project has no quota.
     fn group_of(&self, core: &Core, index: ReplicaIndex) -> Option<GroupKey> {
+        if core.accounts.quotas.is_empty() {
+            return None;
+        }
         let replica = &core.store[index];
         let project = core.store[replica.job].spec.project.as_ref()?;
         core.accounts.quotas.counts(Some(project)).then(|| (Arc::clone(project), replica.demand))

@@ -119,7 +119,7 @@ impl Queue {
             };
             if let Some(candidate) = fits {
                 core.examine_if_watched(index, |core| self.left_beside_nominations(core, index));
-                self.start_past_head(core, index, candidate);
+                self.start(core, index, candidate);
             }
         }
     }

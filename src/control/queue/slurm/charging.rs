@@ -30,12 +30,11 @@ impl Queue {
 
     /// Follows a job that begins to hold its nodes, or that ends.
     pub(in crate::queue) fn note_usage(&mut self, core: &Core, index: ReplicaIndex, before: Phase) {
+        let Some(weights) = weights(core) else { return };
         let holds = |phase| matches!(phase, Phase::Scheduled | Phase::Preparing | Phase::Running);
-        let phase = core.store[index].phase;
-        if holds(before) == holds(phase) {
+        if holds(before) == holds(core.store[index].phase) {
             return;
         }
-        let Some(weights) = weights(core) else { return };
         let Some(fair) = self.fair_shares() else { return };
         fair.catch_up(weights, core.now);
         if holds(before) {
