@@ -20,33 +20,44 @@ use dryrack_workload::{Demand, JobSpec, RunTerms, UtilizationOverrides};
 /// More than the largest number of blocks of a claim, whose numbers have sixteen bits.
 const SETS_FOLLOW: u64 = 1 << 17;
 
-/// A cache of the compact forms of values that many jobs share, keyed by address. It has about as many slots as a trace
-/// has different demands. If two values fall into the same slot, the later one replaces the earlier one.
+/// A cache of the compact forms of values that many jobs share, keyed by address. If two values fall into the same slot,
+/// the later one replaces the earlier one, and the cache gets more slots: at most about as many as a trace has different
+/// demands.
 struct Forms<T>(Vec<Option<(Arc<T>, Vec<u8>)>>);
 
-const FORMS: usize = 256;
+const LEAST_FORMS: usize = 4;
+const MOST_FORMS: usize = 256;
 
 impl<T> Default for Forms<T> {
     fn default() -> Forms<T> {
-        Forms((0..FORMS).map(|_| None).collect())
+        Forms(empty(LEAST_FORMS))
     }
+}
+
+fn empty<T>(slots: usize) -> Vec<Option<T>> {
+    (0..slots).map(|_| None).collect()
 }
 
 impl<T: Serialize> Forms<T> {
     fn write(&mut self, shared: &Arc<T>, out: &mut Compact<'_>) {
         let address = Arc::as_ptr(shared).addr();
-        let place = &mut self.0[(address >> 4 ^ address >> 12) % FORMS];
-        match place {
+        let slot = |slots: usize| (address >> 4 ^ address >> 12) % slots;
+        if let Some((known, form)) = &self.0[slot(self.0.len())] {
             // The cached reference keeps the value alive, so no other value can have its address.
-            Some((known, form)) if Arc::ptr_eq(known, shared) => out.0.extend_from_slice(form),
-            _ => {
-                let mut form = place.take().map_or(Vec::new(), |(_, form)| form);
-                form.clear();
-                Compact(&mut form).by_serde(&**shared);
-                out.0.extend_from_slice(&form);
-                *place = Some((Arc::clone(shared), form));
+            if Arc::ptr_eq(known, shared) {
+                out.0.extend_from_slice(form);
+                return;
+            }
+            if self.0.len() < MOST_FORMS {
+                self.0 = empty(4 * self.0.len());
             }
         }
+        let place = slot(self.0.len());
+        let mut form = self.0[place].take().map_or(Vec::new(), |(_, form)| form);
+        form.clear();
+        Compact(&mut form).by_serde(&**shared);
+        out.0.extend_from_slice(&form);
+        self.0[place] = Some((Arc::clone(shared), form));
     }
 }
 
@@ -674,7 +685,7 @@ mod tests {
             let task = TaskDemand::cpu_only(MilliCpu::new(1));
             Arc::new(JobSpec::of("a".into(), Demand { tasks, ..Demand::of(task) }))
         };
-        let specs: Vec<_> = (0..4 * FORMS as u32).map(spec).collect();
+        let specs: Vec<_> = (0..4 * MOST_FORMS as u32).map(spec).collect();
         let mut shared = Shared::default();
         for spec in specs.iter().chain(&specs) {
             let input = Input::Submit { job: JobId::new(0), spec: Arc::clone(spec) };
