@@ -144,7 +144,7 @@ impl Queue {
             let Some((index, candidate)) = self.next_to_pass(core, head, from, most, beside) else { return };
             from = Position::Behind(core.store[index].key);
             core.examine_if_watched(index, |core| self.left_beside_nominations(core, index));
-            self.start_past_head(core, index, candidate);
+            self.start(core, index, candidate);
             if !core.store.waits_in_queue(head.replica()) {
                 return;
             }
@@ -236,7 +236,7 @@ impl Queue {
                 });
             if is_harmless {
                 core.examine_if_watched(index, |core| self.left_beside_nominations(core, index));
-                self.start_past_head(core, index, candidate);
+                self.start(core, index, candidate);
                 if !core.store.waits_in_queue(head.replica()) {
                     return;
                 }
@@ -257,9 +257,11 @@ impl Queue {
 
     /// Applies a change of phase, which may move the expected end of an attempt.
     pub(in crate::queue) fn note_phase(&self, core: &mut Core, index: ReplicaIndex, (phase, since): (Phase, SimTime)) {
+        if self.backfilling.is_none() {
+            return;
+        }
         let replica = &core.store[index];
-        if self.backfilling.is_some()
-            && (is_timed(phase), since) != (is_timed(replica.phase), replica.since)
+        if (is_timed(phase), since) != (is_timed(replica.phase), replica.since)
             && let Some(placement) = &replica.placement
         {
             placement.claims().iter().for_each(|claim| core.fleet.note_change(claim.node));
@@ -284,7 +286,7 @@ impl Queue {
         };
         for Planned { replica, candidate, sees, .. } in starts {
             core.examine_if_watched(replica, |_| sees);
-            self.start_past_head(core, replica, candidate);
+            self.start(core, replica, candidate);
         }
         if let Some(kept) = &mut self.backfilling {
             kept.since.read = if is_planned { core.fleet.node_change_count() } else { 0 };
@@ -294,10 +296,11 @@ impl Queue {
     }
 
     /// Starts a replica, unless it has left the queue meanwhile or the quota of its project does not allow the place.
-    pub(in crate::queue) fn start_past_head(&mut self, core: &mut Core, index: ReplicaIndex, candidate: Candidate) {
+    pub(in crate::queue) fn start(&mut self, core: &mut Core, index: ReplicaIndex, candidate: Candidate) {
         if core.store.waits_in_queue(index) && !self.is_over_quota(core, index, &candidate.placement) {
             self.leave_queue(core, index, Wait::Nothing);
             self.place(core, index, candidate);
+            self.note_started(core, index);
         }
     }
 }

@@ -146,10 +146,7 @@ impl Queue {
     fn start_in_slots(&mut self, core: &mut Core, index: ReplicaIndex, candidate: Candidate, free: &[NodeId]) {
         let nodes = plain::Nodes::of(free.iter().copied(), core.fleet.len());
         core.examine_if_watched(index, |core| Some(fleet_of(core, &nodes)));
-        self.start_past_head(core, index, candidate);
-        if !core.store.waits_in_queue(index) {
-            self.note_started(core, index);
-        }
+        self.start(core, index, candidate);
     }
 }
 

@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Ground;
-use crate::attempts::Attempts;
 use crate::core::Core;
-use crate::core::store::{ReplicaIndex, Wait};
+use crate::core::store::ReplicaIndex;
 use crate::flow::Held;
 use crate::queue::Queue;
 use crate::queue::slots::bits::{contains, word_count};
@@ -89,9 +88,7 @@ impl Queue {
             match self.decide_beside_blocked(core, index, &mut blocked) {
                 Ok(candidate) => {
                     blocked.refused.clear();
-                    self.leave_queue(core, index, Wait::Nothing);
-                    self.place(core, index, candidate);
-                    self.note_started(core, index);
+                    self.start(core, index, candidate);
                 }
                 Err(refused) if refused.lacks_reserved_nodes => core.hold(index, refused.held),
                 Err(refused) => {
