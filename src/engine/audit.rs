@@ -57,7 +57,11 @@ pub struct Audit {
 /// Whether a placement has as many tasks of each set as the set may have.
 fn has_its_sets(spec: &JobSpec, placement: &Placement) -> bool {
     let placed = |place: usize| -> u32 {
-        placement.claims().iter().map(|claim| claim.sets.as_ref().map_or(0, |sets| sets[place])).sum()
+        placement
+            .claims()
+            .iter()
+            .map(|claim| claim.sets.as_ref().and_then(|sets| sets.get(place)).map_or(0, |count| *count))
+            .sum()
     };
     let of_set = |(place, set): (usize, &TaskSet)| set.min_tasks <= placed(place) && placed(place) <= set.tasks;
     let is_together = spec.demand.gang != Gang::StrictPack || placement.claims().len() == 1;
