@@ -5,6 +5,7 @@ use crate::attempts::Attempts;
 use crate::clocks::PassKind;
 use crate::core::Core;
 use crate::core::store::{ReplicaIndex, Wait};
+use crate::flow::Held;
 use crate::pass::SeenByPass;
 use crate::pass_options::{PassOptions, Trigger};
 use crate::queue::Queue;
@@ -86,12 +87,15 @@ impl Queue {
     }
 
     /// Replicas that a pass should judge: those not refused since the fleet last grew, and those for which no event has
-    /// said why they wait.
+    /// said why they wait, or not since an equal one was refused for another reason.
     fn to_judge(&self, core: &Core) -> Vec<QueueKey> {
         let growth = core.growth();
         let is_open = |key: &QueueKey| {
-            let index = key.replica();
-            !self.queue.is_refused(core.store[index].demand, growth) || core.store[index].fresh.is_some()
+            let replica = &core.store[key.replica()];
+            let demand = &core.store.demands[replica.demand as usize];
+            !self.queue.is_refused(replica.demand, growth)
+                || replica.fresh.is_some()
+                || !is_same_reason(replica.held.as_ref(), demand.held.as_ref())
         };
         self.queue.iter(core.now).filter(is_open).collect()
     }
@@ -322,6 +326,13 @@ impl Queue {
             self.held_as_head.remove(&index);
             hold_behind(core, index);
         }
+    }
+}
+
+fn is_same_reason(one: Option<&Held>, other: Option<&Held>) -> bool {
+    match (one, other) {
+        (Some((one, reasons)), Some((other, others))) => one == other && reasons.has_same_reasons(others),
+        (one, other) => one.is_none() && other.is_none(),
     }
 }
 
