@@ -4,7 +4,7 @@
 //! ```text
 //!   waits ──fits on upcoming instances────────────────────> upcoming ──instances are up──> placed by the flow
 //!     │ └── fits on an offer ──> instances requested ─────────^  │
-//!     │                                                          └─ an instance is gone: search again
+//!     │                                                          └─ an instance is gone or taken: search again
 //!     └── no instance found: skip its demand in this search, and in all searches if no offer could ever hold it
 //! ```
 //!

@@ -101,13 +101,17 @@ impl Clouds {
         (offers.into_iter().map(|(_, places)| places).collect(), is_whole)
     }
 
-    /// Forgets replicas that no longer wait, and replicas whose instances were given up.
+    /// Forgets replicas that no longer wait, and replicas of which an instance was given up or has been taken by another
+    /// replica. Such replicas are tried again.
     pub fn forget_served(&mut self, fleet: &Fleet, waits: impl Fn(ReplicaIndex) -> bool) {
         let Clouds { instances, scale_up } = self;
-        let is_there = |node: NodeId| instances.is_coming(node) || fleet.node(node).status.state == NodeState::Ready;
+        let is_free = |node: NodeId| {
+            let status = &fleet.node(node).status;
+            instances.is_coming(node) || status.state == NodeState::Ready && status.is_unused()
+        };
         scale_up
             .upcoming
-            .retain(|index, placement| waits(*index) && placement.claims().iter().all(|claim| is_there(claim.node)));
+            .retain(|index, placement| waits(*index) && placement.claims().iter().all(|claim| is_free(claim.node)));
     }
 
     /// Asserts that instances agree with their nodes, and that no fleet has more instances than its maximum.
