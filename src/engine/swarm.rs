@@ -187,6 +187,8 @@ pub fn draw_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
     add_run_limits(seed, &mut rehearsal);
     restrict_cores(seed, &mut rehearsal);
     add_sets(seed, &mut rehearsal);
+    let faults = rehearsal.profile.faults();
+    assert!(faults.is_empty(), "a world has a profile that no file can have: {faults:?}");
     rehearsal
 }
 

@@ -13,7 +13,9 @@ use dryrack_workload::{Arrival, IdleLimit, JobBehavior, JobSpec, Requests, Scali
 /// Adds services and projects. Uses its own random stream, so other draws do not change.
 pub(super) fn add_services(seed: u64, world: &mut Rehearsal) {
     let mut draws = Stream::new(seed, "swarm services", 0);
-    let has_quotas = world.profile.refuses_quotas().is_none() && draws.chance(500);
+    // A Slurm cluster has its own limits for users and accounts.
+    let may_have_quotas = world.profile.refuses_quotas().is_none() && world.profile.slurm.is_none();
+    let has_quotas = may_have_quotas && draws.chance(500);
     let projects = ["a", "b"];
     if has_quotas {
         let mut profile = Profile::clone(&world.profile);

@@ -19,7 +19,8 @@ pub fn judge(case: &Case<'_>) -> CheckResult {
     }
     let Some(doubled) = doubled(world) else { return Ok(Judged::DoesNotApply) };
     let half = |at: SimTime| SimTime::from_nanos(at.as_nanos() / 2);
-    let found = events(&log_of(&doubled), |_| true).into_iter().map(|(at, event)| (half(at), with_times(event, half)));
+    let halved = |event: Event| with_half_durations(with_times(event, half));
+    let found = events(&log_of(&doubled), |_| true).into_iter().map(|(at, event)| (half(at), halved(event)));
     let mut found: Vec<TimedEvent> = found.collect();
     let mut expected = events(case.log, |_| true);
     // Kueue's eviction takes a second at least, which is no option. So what follows the first one is not compared.
@@ -32,7 +33,24 @@ pub fn judge(case: &Case<'_>) -> CheckResult {
     Ok(Judged::Holds)
 }
 
-/// Whether all times of a world are in its lists and its profile, and none is drawn during the run.
+/// Halves the durations that an event holds. Events about a policy that fired do not occur here, because the worlds have
+/// no samples.
+fn with_half_durations(event: Event) -> Event {
+    let half = |duration: SimDuration| SimDuration::from_nanos(duration.as_nanos() / 2);
+    match event {
+        Event::PolicyBound { attempt, source, mut values } => {
+            values.time_window = half(values.time_window);
+            values.interval = half(values.interval);
+            values.longest_gap = half(values.longest_gap);
+            values.grace = half(values.grace);
+            Event::PolicyBound { attempt, source, values }
+        }
+        other => other,
+    }
+}
+
+/// Whether all times of a world are in its lists and its profile, and none is drawn or rounded during the run. A gang that
+/// runs with fewer tasks runs longer by a fraction, which is rounded to a nanosecond.
 fn is_scalable(world: &Rehearsal) -> bool {
     let profile = &world.profile;
     let scheduler = &profile.scheduler;
@@ -40,6 +58,7 @@ fn is_scalable(world: &Rehearsal) -> bool {
     let passes = [Some(profile.passes.analyse), Some(profile.passes.place), profile.passes.backfill];
     let has_samples = world.arrivals.iter().any(|arrival| arrival.behavior.usage.is_some());
     let has_requests = world.arrivals.iter().any(|arrival| arrival.behavior.requests.is_some());
+    let is_elastic = |arrival: &Arrival| arrival.spec.demand.sets().iter().any(|set| set.min_tasks < set.tasks);
     profile.flow.passes_over_queue()
         && profile.slurm.is_none()
         && world.clouds.offers.iter().all(Vec::is_empty)
@@ -47,6 +66,7 @@ fn is_scalable(world: &Rehearsal) -> bool {
         && passes.iter().flatten().all(|pass| pass.jitter.is_zero() && pass.trigger != Trigger::Outside)
         && !has_samples
         && !has_requests
+        && !world.arrivals.iter().any(is_elastic)
 }
 
 fn doubled(world: &Rehearsal) -> Option<Rehearsal> {
@@ -70,6 +90,10 @@ fn doubled_arrival(arrival: &Arrival) -> Arrival {
     spec.time_limit = spec.time_limit.map(twice);
     if let Some(retry) = &mut spec.retry {
         (retry.backoff.first, retry.backoff.max) = (twice(retry.backoff.first), twice(retry.backoff.max));
+    }
+    let policy = Arc::make_mut(&mut spec.utilization);
+    for duration in [&mut policy.time_window, &mut policy.longest_gap, &mut policy.grace, &mut policy.interval] {
+        *duration = duration.map(twice);
     }
     let terms = Arc::make_mut(&mut spec.terms);
     terms.retry.iter_mut().for_each(|retry| retry.duration = twice(retry.duration));
