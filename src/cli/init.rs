@@ -366,9 +366,17 @@ fn trace_text(out: &Path, logged: &Logged) -> Result<String, Failure> {
              # until: {days}d\n# warm_up: 1d\n"
         ),
     };
+    let (why, nodes) = match logged.facts.on_unstated_nodes {
+        0 => ("", ""),
+        _ => (
+            "# The list does not state nodes. A job takes the fewest nodes that can hold its GPUs; with `any`, its GPUs may be\n\
+             # on any nodes.\n",
+            ", gpu_nodes: fewest",
+        ),
+    };
     Ok(format!(
-        "# The recorded jobs, submitted when they were.\n\
-         trace: {{format: {}, file: {path}}}\n{window}\
+        "# The recorded jobs, submitted when they were.\n{why}\
+         trace: {{format: {}, file: {path}{nodes}}}\n{window}\
          # What must hold. `dryrack test` fails if it does not; docs/src/expectations.md lists all forms.\n\
          expect:\n  - p95(queue_wait) <= 2h\n",
         logged.format.name()

@@ -50,6 +50,11 @@ pub(super) const SHAPES: &[Shape] = &[
                 "GPU types that names in the trace mean, for names that the catalog does not know",
             ),
             (
+                "gpu_nodes",
+                Kind::Words(|| vec!["fewest", "any"]),
+                "Nodes of a task that states GPUs, but no nodes: `fewest` that can hold the GPUs (the default), or `any`",
+            ),
+            (
                 "gpu_shares",
                 Kind::Words(|| vec!["recorded", "whole"]),
                 "What a task gets that asks for a part of a GPU: `whole` gives it a whole GPU",

@@ -29,6 +29,7 @@ pub struct Census {
     models: BTreeMap<String, u64>,
     gpu_time: u128,
     processor_time: u128,
+    on_unstated_nodes: u64,
     said: BTreeMap<&'static str, u64>,
 }
 
@@ -62,6 +63,8 @@ pub struct Facts {
     /// The number of tasks for each requested number of GPUs, if the list states GPUs.
     pub by_gpus: BTreeMap<u32, u64>,
     pub by_processors: BTreeMap<u32, u64>,
+    /// The number of tasks of several GPUs whose nodes the list does not state.
+    pub on_unstated_nodes: u64,
     /// The number of tasks for each set of accepted GPU models, if the list contains any.
     pub by_models: BTreeMap<String, u64>,
     pub by_virtual_cluster: BTreeMap<String, u64>,
@@ -95,6 +98,7 @@ impl Census {
             self.runs.push(task.run.as_nanos());
         }
         let run = u128::from(task.run.as_nanos());
+        self.on_unstated_nodes += u64::from(task.leaves_nodes_open());
         if let Some(gpus) = task.gpus {
             *self.gpus.entry(gpus).or_default() += 1;
             let share = task.gpu_share.unwrap_or(GpuShare::WHOLE).get();
@@ -165,6 +169,7 @@ impl Census {
             most_in_use_at: most_in_use_at.map(SimTime::from_nanos),
             by_gpus: self.gpus,
             by_processors: self.processors,
+            on_unstated_nodes: self.on_unstated_nodes,
             by_models: self.models,
             by_virtual_cluster: self.clusters,
             by_application: self.applications,
@@ -255,6 +260,13 @@ impl Facts {
         };
         let words = |map: &BTreeMap<String, u64>| map.iter().map(|(key, count)| (key.clone(), *count)).collect();
         lines.extend(counted("GPUs", in_ranges(&self.by_gpus)));
+        if self.on_unstated_nodes > 0 {
+            lines.push(format!(
+                "nodes       not stated for {} of several GPUs: in a scenario, each takes as few nodes as can hold its \
+                 GPUs (`gpu_nodes` of `trace:`)",
+                dryrack_units::counted(usize::try_from(self.on_unstated_nodes).unwrap_or(usize::MAX), "task")
+            ));
+        }
         lines.extend(counted("GPU models", words(&self.by_models)));
         lines.extend(counted("processors", in_ranges(&self.by_processors)));
         lines.extend(counted(if is_of_slurm { "partitions" } else { "clusters" }, words(&self.by_virtual_cluster)));

@@ -118,6 +118,14 @@ impl TraceTask {
         }
     }
 
+    /// Whether the task has several GPUs, and the list does not state their nodes.
+    pub fn leaves_nodes_open(&self) -> bool {
+        self.gpus.is_some_and(|gpus| gpus > 1)
+            && self.nodes.is_none()
+            && self.processors.is_none()
+            && !self.is_of_one_node()
+    }
+
     /// Whether all resources of the task must be on one node. This is so if the task requests cores or a share of GPUs,
     /// as a pod does. Whole GPUs without cores, or processors, may be on several nodes.
     pub fn is_of_one_node(&self) -> bool {

@@ -10,6 +10,7 @@ trials! {
     Nothing: [
         a_first_scenario_holds_under_each_scheduler_that_is_offered,
         a_list_of_jobs_is_named_with_its_format,
+        a_list_without_nodes_is_written_with_the_rule_for_them,
         an_existing_file_is_left_as_it_is,
         a_name_that_nobody_knows_is_refused_before_anything_is_written,
     ]
@@ -39,6 +40,28 @@ fn a_list_of_jobs_is_named_with_its_format() {
     let text = fs::read_to_string(dir.path().join("mine.yaml")).expect("written");
     assert!(text.contains("trace: {format: sacct, file: \"jobs.txt\"}"), "{text}");
     stdout(dir.path(), &["test", "mine.yaml"], 0);
+}
+
+/// The list states GPUs and no nodes. Each command says on how many nodes its jobs are.
+fn a_list_without_nodes_is_written_with_the_rule_for_them() {
+    let dir = TempDir::new().expect("a folder of our own");
+    fs::write(dir.path().join("jobs.csv"), "job,submit_s,duration_s,gpus\n1,0,60,6\n2,0,60,16\n3,0,60,1\n")
+        .expect("ours");
+    let said = stdout(dir.path(), &["trace", "info", "jobs.csv"], 0);
+    assert!(said.contains("nodes       not stated for 2 tasks of several GPUs"), "{said}");
+    stdout(dir.path(), &["init", "mine.yaml", "--trace", "jobs.csv"], 0);
+    let text = fs::read_to_string(dir.path().join("mine.yaml")).expect("written");
+    assert!(text.contains("trace: {format: csv, file: \"jobs.csv\", gpu_nodes: fewest}"), "{text}");
+    let said = stdout(dir.path(), &["run", "mine.yaml"], 0);
+    assert!(!said.contains("as few nodes as"), "it is stated, not assumed: {said}");
+    fs::write(dir.path().join("mine.yaml"), text.replace(", gpu_nodes: fewest", "")).expect("ours");
+    let assumed =
+        "2 jobs of several GPUs take as few nodes as can hold the GPUs, because jobs.csv does not state nodes";
+    let commands: [&[&str]; 2] = [&["run", "mine.yaml"], &["trace", "check", "mine.yaml"]];
+    for args in commands {
+        let said = stdout(dir.path(), args, 0);
+        assert!(said.contains(assumed), "{said}");
+    }
 }
 
 fn an_existing_file_is_left_as_it_is() {

@@ -141,7 +141,7 @@ fn helios(profile: &str) -> String {
     format!(
         "scenario: helios\nprofile: {profile}\n\
          trace: {{format: helios, file: {folder}/cluster_log.csv, node_file: {folder}/philly_vc.csv, estimates: exact, \
-         from: 2017-10-01 00:00:00, to: 2017-11-30 23:59:00}}\n"
+         gpu_nodes: any, from: 2017-10-01 00:00:00, to: 2017-11-30 23:59:00}}\n"
     )
 }
 
@@ -322,7 +322,8 @@ fn tiresias_starts_each_job_when_its_program_does(data: &Path) -> Result<(), Str
         let folder = "groundtruth/tiresias-60job";
         let scenario = format!(
             "scenario: tiresias\nprofile: {profile}\n\
-             trace: {{format: tiresias, file: traces/tiresias-60job/60_job.csv, node_file: {folder}/n4g4.csv}}\n"
+             trace: {{format: tiresias, file: traces/tiresias-60job/60_job.csv, node_file: {folder}/n4g4.csv, \
+             gpu_nodes: any}}\n"
         );
         let accounts = run_metrics(data, &scenario)?;
         let recorded = rows(&data.join(folder).join(file))?;

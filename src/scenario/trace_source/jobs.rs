@@ -6,6 +6,7 @@ use std::sync::Arc;
 use foldhash::fast::FixedState;
 
 use super::gpu_names::GpuNames;
+use super::gpu_nodes::{NodeKinds, VC, is_of_whole_gpus};
 use super::order::Order;
 use super::resample::{Resampled, resampled};
 use super::settings::{Estimates, ReadContext, TraceSettings};
@@ -31,31 +32,32 @@ pub(super) struct Shared {
     whole: HashMap<(u32, Option<usize>), Arc<Demand>, FixedState>,
     words: HashSet<Arc<str>, FixedState>,
     names: GpuNames,
+    kinds: NodeKinds,
     speeds: TraceSpeeds,
     /// The pods of applications that limit their tasks on a node, by name and limit. `None` if tasks are not pods.
     limited: Option<LimitedPods>,
 }
 
 impl Shared {
-    pub fn new(names: GpuNames, speeds: TraceSpeeds, as_pods: bool) -> Shared {
+    pub fn new((names, kinds): (GpuNames, NodeKinds), speeds: TraceSpeeds, as_pods: bool) -> Shared {
         let nothing = Demand::of(TaskDemand::cpu_only(MilliCpu::ZERO));
         let plain = JobSpec::of("".into(), nothing);
         let limited = as_pods.then(LimitedPods::new);
         let (demands, whole, words) = (HashSet::default(), HashMap::default(), HashSet::default());
-        Shared { plain, demands, whole, words, names, speeds, limited }
+        Shared { plain, demands, whole, words, names, kinds, speeds, limited }
     }
 
     fn demand_of(&mut self, task: &TraceTask, format: Format) -> Arc<Demand> {
         // Look up a demand for whole GPUs of any type without creating it first. Few such demands exist.
         if !is_of_whole_gpus(task, format) || !task.gpu_models.is_empty() || !self.speeds.are_equal() {
-            return self.demand(self.speeds.add(demand_of(task, format, &self.names), task));
+            return self.demand(self.speeds.add(demand_of(task, format, (&self.names, &self.kinds)), task));
         }
         let cluster = task.virtual_cluster.as_deref().map(|cluster| self.word(cluster).as_ptr().addr());
         let key = (task.gpus.unwrap_or(0), cluster);
         if let Some(known) = self.whole.get(&key) {
             return Arc::clone(known);
         }
-        let new = self.demand(self.speeds.add(whole_gpus(task, &self.names), task));
+        let new = self.demand(self.speeds.add(whole_gpus(task, (&self.names, &self.kinds)), task));
         self.whole.insert(key, Arc::clone(&new));
         new
     }
@@ -89,9 +91,6 @@ impl Shared {
 
 /// The label that names the application of a pod.
 const APPLICATION: &str = "app";
-
-/// The label that names the virtual cluster of a node.
-pub(super) const VC: &str = "vc";
 
 /// A task that was chosen, with its queue and its submission in the run.
 #[derive(Clone, Copy)]
@@ -164,12 +163,11 @@ impl Selected {
 /// were resampled.
 pub(super) fn drafts(
     tasks: &TaskTrace,
-    (format, gpu_names, speeds): (Format, GpuNames, TraceSpeeds),
+    (format, mut shared): (Format, Shared),
     (Selected { queues, rows }, usage): (Selected, Vec<(String, Series)>),
     (asked, setting): (&TraceSettings<'_>, &ReadContext<'_>),
     report: &mut Report,
 ) -> (Vec<Draft>, Option<Resampled>) {
-    let mut shared = Shared::new(gpu_names, speeds, setting.as_pods);
     let rows = match rows {
         Rows::Listed(rows) => rows,
         Rows::Ordered(order) => {
@@ -278,9 +276,9 @@ pub(super) fn arrival(
 }
 
 /// The expected workload, computed from the whole list. GPU types that tie are ordered by the trace's own names.
-pub(super) fn target(tasks: &TaskTrace, format: Format, names: &GpuNames) -> Target {
+pub(super) fn target(tasks: &TaskTrace, format: Format, on: (&GpuNames, &NodeKinds)) -> Target {
     let shape = |task: &TraceTask| {
-        let demand = demand_of(task, format, names);
+        let demand = demand_of(task, format, on);
         let each = demand.task().expect("a job of a trace asks for tasks");
         TaskShape { models_written: task.gpu_models.join("|"), ..TaskShape::of(each) }
     };
@@ -336,18 +334,9 @@ fn limited_pod(application: &Arc<str>, most: u32) -> Pod {
     pod
 }
 
-/// Whether a task asks only for whole GPUs, which may be anywhere in its virtual cluster.
-fn is_of_whole_gpus(task: &TraceTask, format: Format) -> bool {
+fn demand_of(task: &TraceTask, format: Format, (names, kinds): (&GpuNames, &NodeKinds)) -> Demand {
     match format.asks() {
-        TaskResources::WholeGpus => true,
-        TaskResources::AsStated => task.nodes.is_none() && task.processors.is_none() && !task.is_of_one_node(),
-        TaskResources::Processors | TaskResources::Pod | TaskResources::Nodes => false,
-    }
-}
-
-fn demand_of(task: &TraceTask, format: Format, names: &GpuNames) -> Demand {
-    match format.asks() {
-        _ if is_of_whole_gpus(task, format) => whole_gpus(task, names),
+        _ if is_of_whole_gpus(task, format) => whole_gpus(task, (names, kinds)),
         TaskResources::Processors => processors(task),
         TaskResources::Nodes => apart(task, names),
         TaskResources::AsStated if task.nodes.is_some() => apart(task, names),
@@ -361,14 +350,17 @@ fn processors(task: &TraceTask) -> Demand {
     Demand { tasks, ..Demand::of(TaskDemand::cpu_only(MilliCpu::from_cores(1))) }
 }
 
-/// A gang with one task for each GPU, or a single task without GPUs. If the task has a virtual cluster, the gang runs
-/// on its nodes.
-fn whole_gpus(task: &TraceTask, names: &GpuNames) -> Demand {
-    let gpus = task.gpus.unwrap_or(0);
-    let one = GpuDemand { count: 1, take: GpuTake::Whole, models: names.of(task), min_memory: None };
+/// A gang with one task for each node that `gpu_nodes` gives to it, or for each GPU if they may be anywhere. Each task
+/// gets an equal part of the GPUs, rounded up. A single task if there are no GPUs. If the task has a virtual cluster, the
+/// gang runs on its nodes.
+fn whole_gpus(task: &TraceTask, (names, kinds): (&GpuNames, &NodeKinds)) -> Demand {
+    let (gpus, models) = (task.gpus.unwrap_or(0), names.of(task));
+    let tasks = kinds.tasks(task, &models);
+    let count = gpus.div_ceil(tasks);
+    let each = GpuDemand { count, take: GpuTake::Whole, models, min_memory: None };
     let labels = task.virtual_cluster.iter().map(|cluster| (Arc::from(VC), Arc::from(cluster.as_str()))).collect();
-    let need = TaskDemand { gpus: (gpus > 0).then_some(one), labels, ..TaskDemand::cpu_only(MilliCpu::ZERO) };
-    Demand { tasks: gpus.max(1), ..Demand::of(need) }
+    let need = TaskDemand { gpus: (gpus > 0).then_some(each), labels, ..TaskDemand::cpu_only(MilliCpu::ZERO) };
+    Demand { tasks, gang: if count > 1 && tasks > 1 { Gang::Spread } else { Gang::Anywhere }, ..Demand::of(need) }
 }
 
 /// A gang with one task on each of the recorded number of nodes. Each task gets an equal part of the resources, rounded

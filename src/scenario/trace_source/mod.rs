@@ -17,8 +17,8 @@
 //! - With `order` (a file that names one task per line) or `tune` (the share of the GPUs that all tasks together ask
 //!   for), tasks arrive one per second in that order and stay. Such a run shows how full a cluster gets, not how long
 //!   jobs take. See [`order`].
-//! - In Helios' cluster log, the Philly table and Tiresias' lists a task asks for whole GPUs: a task of n GPUs is a
-//!   gang of n tasks of one GPU each. A virtual cluster is a queue. It is also a label `vc`, which its nodes have and
+//! - In Helios' cluster log, the Philly table and Tiresias' lists a task asks for whole GPUs on as few nodes as can
+//!   hold them, or with `gpu_nodes: any` on any nodes: see [`gpu_nodes`]. A virtual cluster is a queue. It is also a label `vc`, which its nodes have and
 //!   its tasks ask for. `from` and `to` choose a part of a trace whose times are dates; the run starts with the first
 //!   chosen task.
 //! - In dryrack's own lists (`csv`, `jsonl`) the fields of a task determine its kind. A task that states nodes is
@@ -40,6 +40,7 @@
 //!   order also decides ties between nodes. With `tune` and without `ranks` the nodes are shuffled.
 
 mod gpu_names;
+mod gpu_nodes;
 mod jobs;
 mod nodes;
 mod order;
@@ -63,7 +64,8 @@ use dryrack_trace::{
 use dryrack_units::{SimDuration, SimTime, counted, date};
 use dryrack_yaml::{Entry, Fields, Node, Report, Span, Tree, text, value};
 use gpu_names::{GpuNames, NameCounts};
-use jobs::Selected;
+use gpu_nodes::{GPU_NODES, NodeKinds, UnstatedNodes};
+use jobs::{Selected, Shared};
 use nodes::add_node;
 pub use resample::Resampled;
 use settings::{Choice, Estimates, GpuShares, TraceSettings};
@@ -171,7 +173,7 @@ const GPU_SHARES: [(&str, GpuShares); 2] = [("recorded", GpuShares::AsRecorded),
 
 const ESTIMATES: [(&str, Estimates); 2] = [("recorded", Estimates::AsRecorded), ("exact", Estimates::Exact)];
 
-const FIELDS: [&str; 22] = [
+const FIELDS: [&str; 23] = [
     "name",
     "format",
     "list",
@@ -191,6 +193,7 @@ const FIELDS: [&str; 22] = [
     "estimates",
     "durations",
     "gpu_names",
+    "gpu_nodes",
     "gpu_shares",
     "speed",
     "resample",
@@ -276,13 +279,19 @@ pub(super) fn read(
     let selected = Selected::of(&tasks, ordered, &asked, report);
     let mut counts = NameCounts::default();
     tasks.tasks.iter().for_each(|task| counts.list(task));
-    selected.rows().for_each(|row| counts.add(&tasks.tasks[row]));
+    let mut unstated = UnstatedNodes::default();
+    for task in selected.rows().map(|row| &tasks.tasks[row]) {
+        counts.add(task);
+        unstated.add(task, format);
+    }
+    unstated.note(format, &asked, world);
     let names = GpuNames::resolve(&counts, &asked, world, report);
-    let target = setting.needs_target.then(|| jobs::target(&tasks, format, &names));
+    let kinds = NodeKinds::of(&asked, world);
+    let target = setting.needs_target.then(|| jobs::target(&tasks, format, (&names, &kinds)));
     let speeds = TraceSpeeds::read(&asked, (&counts, &names), world, report);
     let dates = if asked.order.is_some() { None } else { TraceDates::of(&tasks, selected.rows(), &asked) };
-    let (drafts, resampled) =
-        jobs::drafts(&tasks, (format, names, speeds), (selected, usage), (&asked, setting), report);
+    let shared = Shared::new((names, kinds), speeds, setting.as_pods);
+    let (drafts, resampled) = jobs::drafts(&tasks, (format, shared), (selected, usage), (&asked, setting), report);
     if drafts.is_empty() && !report.has_errors() {
         let help = "choose another queue, a smaller `offset` or `skip`, or a larger `limit`";
         report.error_with_help(asked.span, "no task of this trace is selected", help);
@@ -355,6 +364,7 @@ fn asked<'t>(tree: &'t Tree, report: &mut Report) -> Option<TraceSettings<'t>> {
         durations: BTreeMap::new(),
         durations_span: span,
         gpu_names: Vec::new(),
+        gpu_nodes: None,
         gpu_shares: GpuShares::AsRecorded,
         speed: None,
         resample: None,
@@ -391,6 +401,7 @@ fn asked<'t>(tree: &'t Tree, report: &mut Report) -> Option<TraceSettings<'t>> {
         fields.word("gpu_shares", "a value of `gpu_shares`", &GPU_SHARES, report).unwrap_or(asked.gpu_shares);
     asked.durations_span = if fields.has("durations") { fields.key_span("durations") } else { asked.span };
     asked.gpu_names = gpu_names::read(&fields, report);
+    asked.gpu_nodes = fields.word("gpu_nodes", "a value of `gpu_nodes`", &GPU_NODES, report);
     asked.speed = fields.get("speed");
     asked.resample = fields.get("resample").and_then(|tree| resample::read(tree, report));
     resample::refuse_contradictions(&asked, &fields, report);

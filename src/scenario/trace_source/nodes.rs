@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::jobs::VC;
+use super::gpu_nodes::VC;
 use crate::machines::from_catalog;
 use crate::world::World;
 use dryrack_engine::{InitialNode, ModelFiles};

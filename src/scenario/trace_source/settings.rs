@@ -34,6 +34,15 @@ impl GpuShares {
     }
 }
 
+/// The nodes of a task that states GPUs, but no nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum GpuNodes {
+    /// As few nodes as can hold its GPUs.
+    Fewest,
+    /// Each GPU may be on another node.
+    Any,
+}
+
 /// The value of `gpu_names`: for each name in the trace, the GPU types of the scenario.
 pub(super) type TypedNames<'t> = Vec<(&'t str, Span, Vec<(&'t str, Span)>)>;
 
@@ -77,6 +86,8 @@ pub(super) struct TraceSettings<'t> {
     pub(super) durations_span: Span,
     /// The GPU types that names in the trace mean.
     pub(super) gpu_names: TypedNames<'t>,
+    /// The nodes of a task that states GPUs, but no nodes.
+    pub(super) gpu_nodes: Option<GpuNodes>,
     pub(super) gpu_shares: GpuShares,
     /// The speeds of GPUs for these tasks, which override those of the file.
     pub(super) speed: Option<&'t Tree>,

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::gpu_names::{GpuNames, NameCounts};
+use super::gpu_nodes::{NodeKinds, UnstatedNodes};
 use super::jobs::{QueueNames, Shared, arrival, run_time};
 use super::settings::{Estimates, GpuShares, ReadContext, TraceSettings, value_or_report};
 use super::speeds::TraceSpeeds;
@@ -24,6 +25,7 @@ pub(crate) struct TaskList {
     choice: Choice,
     estimates: Estimates,
     gpu_names: GpuNames,
+    kinds: NodeKinds,
     gpu_shares: GpuShares,
     as_pods: bool,
     speeds: TraceSpeeds,
@@ -96,13 +98,14 @@ pub(super) fn checked(
         choice: choice.clone(),
         estimates: asked.estimates,
         gpu_names: GpuNames::default(),
+        kinds: NodeKinds::of(asked, world),
         gpu_shares: asked.gpu_shares,
         as_pods: setting.as_pods,
         speeds: TraceSpeeds::default(),
         tasks: 0,
         start: asked.offset,
     };
-    let (mut counting, mut counts) = (choice, NameCounts::default());
+    let (mut counting, mut counts, mut unstated) = (choice, NameCounts::default(), UnstatedNodes::default());
     let (mut names, mut queues) = (HashSet::new(), std::collections::BTreeSet::new());
     let (hasher, mut last, mut odd) = (foldhash::fast::FixedState::default(), None, None);
     let header = stream.rows.header().cloned();
@@ -115,6 +118,7 @@ pub(super) fn checked(
             }
             list.tasks += 1;
             counts.add(&task);
+            unstated.add(&task, format);
             // To save memory, only a hash of each name is stored. Two names with the same hash are therefore refused as
             // well.
             let is_new = names.insert(hasher.hash_one(&task.name));
@@ -131,6 +135,7 @@ pub(super) fn checked(
         Ok(())
     });
     value_or_report(read, span, report)?;
+    unstated.note(format, asked, world);
     list.gpu_names = GpuNames::resolve(&counts, asked, world, report);
     list.speeds = TraceSpeeds::read(asked, (&counts, &list.gpu_names), world, report);
     for (typed, span) in asked.queues.iter().filter(|(typed, _)| !queues.contains(*typed)) {
@@ -178,7 +183,7 @@ pub(crate) struct TaskStream {
 impl TaskList {
     pub fn open(&self) -> Result<TaskStream, TraceError> {
         let rows = trace::TaskStream::open(&self.path, Some(self.format))?.rows;
-        let shared = Shared::new(self.gpu_names.clone(), self.speeds.clone(), self.as_pods);
+        let shared = Shared::new((self.gpu_names.clone(), self.kinds.clone()), self.speeds.clone(), self.as_pods);
         Ok(TaskStream { rows, list: self.clone(), shared, left: self.tasks })
     }
 }

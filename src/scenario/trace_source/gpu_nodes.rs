@@ -1,0 +1,98 @@
+//! The number of nodes of a task that states whole GPUs, but no nodes.
+//!
+//! With `fewest`, the default, such a task is treated as if it stated the fewest nodes that could hold its GPUs: one node
+//! if it fits on one. With `any`, each of its GPUs may be on any node. The programs of Helios and Tiresias place single
+//! GPUs, so their results need `any`.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::settings::{GpuNodes, TraceSettings};
+use crate::world::World;
+use dryrack_trace::{Format, TaskResources, TraceTask};
+use dryrack_units::counted;
+
+/// The label that names the virtual cluster of a node.
+pub(super) const VC: &str = "vc";
+
+pub(super) const GPU_NODES: [(&str, GpuNodes); 2] = [("fewest", GpuNodes::Fewest), ("any", GpuNodes::Any)];
+
+/// The different nodes of a scenario, as far as they decide how many nodes a task takes.
+#[derive(Clone, Debug)]
+pub(super) struct NodeKinds {
+    rule: GpuNodes,
+    kinds: BTreeSet<NodeKind>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct NodeKind {
+    virtual_cluster: Option<Arc<str>>,
+    /// The model of each GPU.
+    gpus: Vec<Arc<str>>,
+}
+
+impl NodeKinds {
+    pub fn of(asked: &TraceSettings<'_>, world: &World) -> NodeKinds {
+        // Only jobs with `resources` use instances.
+        let shapes = world.nodes.iter().map(|node| &node.spec.shape).filter(|shape| shape.instance.is_none());
+        let kinds = shapes.map(|shape| NodeKind {
+            virtual_cluster: shape.labels.get(VC).cloned(),
+            gpus: shape.gpus.iter().map(|gpu| Arc::clone(&gpu.model)).collect(),
+        });
+        NodeKinds { rule: asked.gpu_nodes.unwrap_or(GpuNodes::Fewest), kinds: kinds.collect() }
+    }
+
+    /// The number of tasks of a task with this many GPUs of any of these models: one for each of the fewest nodes that
+    /// could hold them, or one for each GPU. If no node has such a GPU, it is one, and the task can never run.
+    pub fn tasks(&self, task: &TraceTask, models: &[Arc<str>]) -> u32 {
+        let gpus = task.gpus.unwrap_or(0).max(1);
+        if self.rule == GpuNodes::Any {
+            return gpus;
+        }
+        let cluster = task.virtual_cluster.as_deref();
+        let reachable =
+            self.kinds.iter().filter(|kind| cluster.is_none() || kind.virtual_cluster.as_deref() == cluster);
+        let usable = |kind: &NodeKind| kind.gpus.iter().filter(|gpu| models.is_empty() || models.contains(gpu)).count();
+        match reachable.map(usable).max().and_then(|most| u32::try_from(most).ok()) {
+            None | Some(0) => 1,
+            Some(most) => gpus.div_ceil(most),
+        }
+    }
+}
+
+/// Whether a task asks only for whole GPUs, and its format does not state their nodes.
+pub(super) fn is_of_whole_gpus(task: &TraceTask, format: Format) -> bool {
+    match format.asks() {
+        TaskResources::WholeGpus => true,
+        TaskResources::AsStated => task.nodes.is_none() && task.processors.is_none() && !task.is_of_one_node(),
+        TaskResources::Processors | TaskResources::Pod | TaskResources::Nodes => false,
+    }
+}
+
+/// Notes how tasks of several GPUs are placed, unless the scenario states it.
+#[derive(Default)]
+pub(super) struct UnstatedNodes(usize);
+
+impl UnstatedNodes {
+    /// Adds a chosen task.
+    pub fn add(&mut self, task: &TraceTask, format: Format) {
+        self.0 += usize::from(is_of_whole_gpus(task, format) && task.gpus.is_some_and(|gpus| gpus > 1));
+    }
+
+    pub fn note(&self, format: Format, asked: &TraceSettings<'_>, world: &mut World) {
+        if self.0 == 0 || asked.gpu_nodes.is_some() {
+            return;
+        }
+        let jobs = counted(self.0, "job");
+        let stated = match format.asks() {
+            TaskResources::AsStated => "the column `nodes` states another number, and ",
+            _ => "",
+        };
+        world.assumed.insert(format!(
+            "{jobs} of several GPUs {} as few nodes as can hold the GPUs, because {} does not state nodes; {stated}\
+             `gpu_nodes: any` in `trace:` spreads the GPUs over any nodes",
+            if self.0 == 1 { "takes" } else { "take" },
+            asked.called()
+        ));
+    }
+}
