@@ -73,11 +73,12 @@ pub fn figures(plan: &PlanFile, row: &Row) -> Vec<(String, String)> {
     };
     let mut figures = vec![of(row.fleet.nodes, "node")];
     figures.extend((row.fleet.gpus > 0).then(|| of(row.fleet.gpus, "GPU")));
-    if let Some(hour) = row.fleet.price_per_hour_millionths {
-        let month = grouped(&of_a_month(hour).to_string());
-        figures
-            .push((format!("{}{currency}", month.split('.').next().unwrap_or(&month)), "a month of 730 hours".into()));
-    }
+    let measured = row.metrics.get("cost_per_month").filter(|_| row.creates_instances());
+    let month = match row.price_per_hour_millionths() {
+        Some(hour) => Some(grouped(of_a_month(hour).to_string().split('.').next().unwrap_or_default())),
+        None => measured.map(|found| grouped(&format!("{:.0}", found.mean))),
+    };
+    figures.extend(month.map(|month| (format!("{month}{currency}"), "a month of 730 hours".into())));
     if row.runs > 1 && row.is_random && !plan.asked.is_empty() {
         let least = (share_at_least(row.kept, row.runs) * 100.0).floor();
         figures.push((
@@ -176,8 +177,7 @@ fn beside(plan: &PlanFile, comparison: &Comparison, objective: Objective, best: 
 /// placed as soon as its instance is requested, so this time leaves out the start of the instance.
 pub fn start_wait_note(comparison: &Comparison, constraints: &[String]) -> Option<String> {
     let names = |word: &str| constraints.iter().any(|constraint| constraint.contains(word));
-    let creates = |row: &Row| row.metrics.get("instances_made").is_some_and(|made| made.mean > 0.0);
-    (comparison.rows.iter().any(creates) && names("queue_wait") && !names("start_wait")).then(|| {
+    (comparison.rows.iter().any(Row::creates_instances) && names("queue_wait") && !names("start_wait")).then(|| {
         "Instances are created on demand, and only queue_wait is limited: it ends when a replica is placed on an \
          instance that was requested, not when the instance is up and the replica starts. Limit start_wait as well, such \
          as p95(start_wait) <= 30m."

@@ -32,7 +32,7 @@ pub fn page(
         name: row.name.clone(),
         values: plan.values(row.cell).map(|(_, value)| value.to_string()).collect(),
         cost: row.of(objective).unwrap_or(0.0),
-        month: row.fleet.price_per_hour_millionths.map(of_a_month),
+        month: row.price_per_hour_millionths().map(of_a_month),
         runs: row.runs,
         keeps: row.keeps,
         broken: row.broken_text(),

@@ -135,6 +135,16 @@ impl Row {
         Some(format!("{name}, seed {seed}{}", never.unwrap_or_default()))
     }
 
+    /// The price of all nodes together, in millionths, if all of them exist from the start and have one.
+    pub fn price_per_hour_millionths(&self) -> Option<u64> {
+        self.fleet.price_per_hour_millionths.filter(|_| !self.creates_instances())
+    }
+
+    /// Whether instances are created on demand. Only a run tells what they cost.
+    pub fn creates_instances(&self) -> bool {
+        self.metrics.get("instances_made").is_some_and(|made| made.mean > 0.0)
+    }
+
     /// The value of an objective: a price in the currency of the file, kWh, or a count. A measured value is the mean
     /// over the runs.
     pub fn of(&self, objective: Objective) -> Option<f64> {
@@ -213,9 +223,9 @@ impl Comparison {
         rows
     }
 
-    /// Whether the price per hour of every alternative is known.
+    /// Whether the price per hour of every alternative is known. That of instances which are created on demand is not.
     pub fn has_prices(&self) -> bool {
-        self.rows.iter().all(|row| row.fleet.price_per_hour_millionths.is_some())
+        self.rows.iter().all(|row| row.price_per_hour_millionths().is_some())
     }
 
     /// A row for each alternative: its factors, its fleet, each constraint and each metric.

@@ -314,6 +314,16 @@ fn priced_for((objective, place): (Objective, Span), plan: &PlanFile, loaded: &L
         report.error_with_help(place.of(source), message, "minimize `cost_per_month`");
         return Err(report.finish());
     }
+    if let Some(fleet) = loaded.rehearsal.fleets.iter().find(|fleet| fleet.cloud.is_some())
+        && objective == Objective::PricePerHour
+    {
+        let message = format!(
+            "`price_per_hour` leaves out the instances of the fleet `{}`, which are created during a run",
+            fleet.name
+        );
+        report.error_with_help(place.of(source), message, "minimize `cost_per_month`, which a sweep measures");
+        return Err(report.finish());
+    }
     let Some(node) = loaded.rehearsal.nodes.iter().find(|node| lacks_it(&node.spec.shape)) else { return Ok(()) };
     let name = &node.spec.name;
     let (message, help) = match objective {

@@ -15,6 +15,7 @@ macro_rules! trials {
 }
 
 mod action;
+mod answers;
 mod attained;
 mod backfilling;
 mod book;
@@ -132,6 +133,7 @@ enum Needs {
 fn main() {
     let modules = [
         action::trials,
+        answers::trials,
         attained::trials,
         backfilling::trials,
         book::trials,
