@@ -311,7 +311,7 @@ fn finish(
     }
     let answer = found.text();
     let breaks = best.map_or(Ok(Vec::new()), |row| planning.breaks(row))?;
-    let lines = breaks_of(planning, best, &breaks);
+    let lines = breaks_of(planning, best, &breaks)?;
     let asked: Vec<String> = (runs.values().next())
         .map_or(Vec::new(), |run| run.constraints.iter().map(|constraint| constraint.name.clone()).collect());
     let note = start_wait_note(&comparison, &asked);
@@ -366,18 +366,24 @@ fn finish(
 
 /// How the answer would break: a sentence for each change, and the command that repeats its first run that failed, or the
 /// first of all if none did.
-fn breaks_of(planning: &Planning, best: Option<&Row>, breaks: &[BreakResult]) -> Vec<(String, String)> {
-    let Some(row) = best else { return Vec::new() };
+fn breaks_of(
+    planning: &Planning,
+    best: Option<&Row>,
+    breaks: &[BreakResult],
+) -> Result<Vec<(String, String)>, Failure> {
+    let Some(row) = best else { return Ok(Vec::new()) };
+    let expected = planning.expected(row)?;
     let first = planning.plan.seeds.first().copied().unwrap_or(1);
     let line = |found: &BreakResult| {
         let mut changes = found.change.set.clone();
-        // The repeated run also judges the constraint that broke, which the scenario itself may not expect.
+        // The repeated run also judges the constraint that broke, unless the scenario itself expects it.
         let broken = found.broken.as_ref().filter(|broken| broken.name.contains(['<', '>']));
+        let broken = broken.filter(|broken| !expected.contains(broken.name.as_str()));
         changes.extend(broken.map(|broken| format!("expect.+={}", broken.name)));
         let seed = found.broken.as_ref().map_or(first, |broken| broken.seed);
         (found.sentence(), planning.command(row.cell, seed, &changes))
     };
-    breaks.iter().map(line).collect()
+    Ok(breaks.iter().map(line).collect())
 }
 
 fn breaks_json(breaks: &[BreakResult], lines: &[(String, String)]) -> Vec<serde_json::Value> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
@@ -122,6 +123,13 @@ impl Planning {
     pub fn command(&self, cell: usize, seed: u64, changes: &[String]) -> String {
         let set = Overrides::default().with_set(&self.base.set).with_set(&self.plan.set(cell)).with_set(changes);
         set.repeat(&self.plan.scenario, seed)
+    }
+
+    /// The names of the expectations of the scenario of an alternative.
+    pub fn expected(&self, row: &Row) -> Result<BTreeSet<Arc<str>>, Failure> {
+        let loaded = self.plan.load(row.cell, self.plan.seeds.first().copied(), &self.base);
+        let loaded = loaded.map_err(|faults| Failure::Input(faults.to_string()))?;
+        Ok(loaded.expectations.into_iter().map(|expectation| expectation.entry).collect())
     }
 
     /// Runs an alternative with each change that could break it. A change that cannot be run is a result too, because

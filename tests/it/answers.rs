@@ -4,6 +4,7 @@ use crate::cli::{empty, stderr, stdout};
 
 trials! {
     Nothing: [
+        a_command_that_repeats_a_break_runs_although_the_scenario_expects_the_same,
         the_price_of_a_fleet_that_scales_is_measured,
     ]
 }
@@ -14,6 +15,39 @@ fn written(files: &[(&str, &str)]) -> tempfile::TempDir {
         std::fs::write(dir.path().join(name), text).expect("a folder of our own");
     }
     dir
+}
+
+/// One job an hour that takes an hour, and another one.
+const HOURLY: &str = "\
+scenario: Two jobs an hour, one node each
+params: {workers: 2}
+profile: fifo
+nodes: [{name: worker, machine: l4-x1, count: \"${workers}\"}]
+jobs: [{name: one, count: 2, gpus: 1, duration: 1h, arrivals: {every: 1h}, until: 15h}]
+expect: [max(queue_wait) <= 0s]
+";
+const WORKERS: &str = "\
+plan: How few workers?
+scenario: base.yaml
+factors: {workers: [1, 2, 3]}
+minimize: nodes
+constraints: [max(queue_wait) <= 0s]
+";
+
+fn a_command_that_repeats_a_break_runs_although_the_scenario_expects_the_same() {
+    let two = HOURLY
+        .replace("count: 2, ", "")
+        .replace("until: 15h}]", "until: 15h}, {name: two, gpus: 1, duration: 1h, arrivals: {every: 1h}, until: 15h}]");
+    let dir = written(&[("base.yaml", &two), ("plan.yaml", WORKERS)]);
+    let said = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
+    assert!(said.contains("Without worker-1 (one of 2 nodes with 1 l4), max(queue_wait) <= 0s fails"), "{said}");
+    let json = std::fs::read_to_string(dir.path().join("out/plan.json")).expect("it was written");
+    let plan: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let command = plan["breaks"][1]["command"].as_str().expect("a command");
+    assert!(command.contains("load=110") && !command.contains("expect"), "{command}");
+    let words: Vec<&str> = command.split_whitespace().skip(1).collect();
+    let said = stdout(dir.path(), &words, 1);
+    assert!(said.contains("FAIL  max(queue_wait) <= 0s"), "{said}");
 }
 
 /// One job of an hour runs on an instance that is created for it.
