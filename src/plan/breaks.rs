@@ -229,8 +229,8 @@ fn rounded(text: &str, name: &str) -> String {
         let exact = bare.parse::<SimDuration>().ok().filter(|exact| exact.to_string() == bare);
         let Some(exact) = exact.filter(|exact| exact.as_nanos() % 60_000_000_000 != 0) else { return word.to_string() };
         let short = about(exact);
-        let down = short.parse().unwrap_or(exact);
-        let reaches_a_bound = bounds.iter().any(|bound| (down..=exact).contains(bound));
+        let near = short.parse().unwrap_or(exact);
+        let reaches_a_bound = bounds.iter().any(|bound| (near.min(exact)..=near.max(exact)).contains(bound));
         match short.len() > bare.len() || reaches_a_bound {
             true => word.to_string(),
             false => word.replacen(bare, &short, 1),

@@ -20,14 +20,10 @@ fn percentile(all: &ServiceAccount, series: RequestSeries, permille: u16) -> Str
     }
 }
 
-/// A short time with three digits.
+/// A time with three digits if it is below a minute.
 pub(super) fn shown(time: SimDuration) -> String {
     let seconds = time.as_secs_f64();
     match seconds {
-        0.0..0.01 => format!("{:.2}ms", seconds * 1e3),
-        0.01..0.1 => format!("{:.1}ms", seconds * 1e3),
-        0.1..1.0 => format!("{:.0}ms", seconds * 1e3),
-        1.0..10.0 => format!("{seconds:.2}s"),
         10.0..60.0 => format!("{seconds:.1}s"),
         _ => about(time),
     }

@@ -174,19 +174,46 @@ fn means(samples: &[Sample], end: SimTime, of: impl Fn(&Sample) -> u64) -> Vec<u
     sums.iter().map(|sum| sum.div_ceil(width_ns) as u64).collect()
 }
 
-/// A length of time with about two significant figures: `4.2s`, `12m`, `3h20m`, `17d`.
+/// A length of time: `872ms`, `4.25s`, `12m`, `3h20m`, `17d`. Below 10 seconds it is rounded to three significant figures,
+/// because limits on the times of requests are that short. Longer ones are cut off.
 pub fn about(length: SimDuration) -> String {
     let seconds = length.as_nanos() / 1_000_000_000;
     match seconds {
         0 if length.is_zero() => "0s".to_string(),
-        0..10 => {
-            let tenths = length.as_nanos() / 100_000_000;
-            format!("{}.{}s", tenths / 10, tenths % 10)
-        }
+        0..10 => match length.as_secs_f64() {
+            seconds @ 0.0..0.009_995 => format!("{:.2}ms", seconds * 1e3),
+            seconds @ 0.009_995..0.099_95 => format!("{:.1}ms", seconds * 1e3),
+            seconds @ 0.099_95..0.9995 => format!("{:.0}ms", seconds * 1e3),
+            seconds @ 0.9995..9.995 => format!("{seconds:.2}s"),
+            _ => "10s".to_string(),
+        },
         10..60 => format!("{seconds}s"),
         60..600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
         600..3600 => format!("{}m", seconds / 60),
         3600..86_400 => format!("{}h{:02}m", seconds / 3600, seconds % 3600 / 60),
         _ => format!("{}d{:02}h", seconds / 86_400, seconds % 86_400 / 3600),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_time_is_rounded_to_three_figures() {
+        let rows = [
+            (0, "0s"),
+            (1_234_567, "1.23ms"),
+            (23_456_789, "23.5ms"),
+            (872_400_000, "872ms"),
+            (999_600_000, "1.00s"),
+            (4_256_000_000, "4.26s"),
+            (9_996_000_000, "10s"),
+            (59_900_000_000, "59s"),
+            (754_000_000_000, "12m"),
+        ];
+        for (nanoseconds, expected) in rows {
+            assert_eq!(about(SimDuration::from_nanos(nanoseconds)), expected);
+        }
     }
 }

@@ -568,12 +568,17 @@ impl TimeUnit {
         TimeUnit::ALL.into_iter().find(fits).unwrap_or(TimeUnit { name: "s", seconds: 1.0 })
     }
 
-    /// A number of this unit with one decimal, such as `1,234.5`.
+    /// A number of this unit with one decimal, such as `1,234.5`. Seconds and shorter units have three digits.
     fn number(self, seconds: f64) -> String {
         let value = seconds / self.seconds;
-        match value > 0.0 && value < 0.05 {
-            true => "<0.1".to_string(),
-            false => grouped(&format!("{value:.1}")),
+        let is_short = self.seconds <= 1.0;
+        match value {
+            0.0 => "0.0".to_string(),
+            0.0..0.0005 if is_short => "<0.001".to_string(),
+            0.0..0.9995 if is_short => format!("{value:.3}"),
+            0.0..9.995 if is_short => format!("{value:.2}"),
+            0.0..0.05 => "<0.1".to_string(),
+            _ => grouped(&format!("{value:.1}")),
         }
     }
 }
@@ -666,6 +671,11 @@ mod tests {
         found.constraints = vec!["p95(queue_wait) <= 3h".into()];
         assert_eq!(cells(&found), ("h".into(), ["25.0", "0.4", "&lt;0.1"].map(str::to_string).to_vec()));
         assert_eq!(TimeUnit::of(0.0).name, "s");
+        // The unit of a limit of two seconds.
+        let second = TimeUnit::of(2.0);
+        assert_eq!(second.name, "s");
+        let numbers = [0.0001, 0.872, 0.99951, 1.0042, 12.34].map(|seconds| second.number(seconds));
+        assert_eq!(numbers, ["<0.001", "0.872", "1.00", "1.00", "12.3"]);
     }
 
     #[test]
