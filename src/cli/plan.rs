@@ -308,6 +308,7 @@ fn finish(
     let mut found = answer(plan, &comparison, found);
     if let Some(row) = best {
         found.how.push_str(&planning.fleet(row)?);
+        found.how.push_str(&planning.range_ends(row, &comparison));
     }
     let answer = found.text();
     let breaks = best.map_or(Ok(Vec::new()), |row| planning.breaks(row))?;

@@ -18,10 +18,10 @@ use super::run::Overrides;
 use dryrack_engine::Progress;
 use dryrack_metrics::ResampledFrom;
 use dryrack_plan::{
-    BREAK_SEEDS, Break, BreakResult, InputHash, Lasting, LastingUntil, PlanHeader, PlanRun, Row, breaks, first_month,
-    kinds, of_month, run_changed,
+    BREAK_SEEDS, Break, BreakResult, Comparison, InputHash, Lasting, LastingUntil, PlanHeader, PlanRun, Row, breaks,
+    first_month, fleet_size, kinds, of_month, range_ends, run_changed,
 };
-use dryrack_scenario::{Horizon, Options, PlanFile, TraceUse, load_plan};
+use dryrack_scenario::{Horizon, Objective, Options, PlanFile, TraceUse, load_plan};
 use dryrack_units::counted;
 use dryrack_yaml::Diagnostics;
 
@@ -90,6 +90,14 @@ impl Planning {
             rest => format!(" and {}", counted(rest, "other node")),
         };
         Ok(if parts.is_empty() { String::new() } else { format!(" The fleet: {}{rest}.", parts.join(", ")) })
+    }
+
+    /// Sentences about alternatives beyond the ranges of the factors, of which the runs show nothing.
+    pub fn range_ends(&self, best: &Row, comparison: &Comparison) -> String {
+        let Some(objective) = self.plan.minimize else { return String::new() };
+        let cost = |cell: usize| Some(fleet_size(&self.plan, cell, &self.base).ok()?.of(objective)? as f64);
+        let in_unit = |cost: f64| if objective == Objective::PricePerHour { cost / 1e6 } else { cost };
+        range_ends(&self.plan, comparison, best, objective, |cell| cost(cell).map(in_unit))
     }
 
     /// How the trace of an alternative is resampled with each seed, if it is.

@@ -1,5 +1,6 @@
 //! The answer of a plan in words: which alternative is enough, how sure that is, and how it was found.
 
+use super::range_ends::ascends;
 use super::search::SearchResult;
 use super::summary::{Comparison, Row, of_a_month};
 use dryrack_metrics::share_at_least;
@@ -93,10 +94,6 @@ pub fn figures(plan: &PlanFile, row: &Row) -> Vec<(String, String)> {
 
 /// Whether `more` differs from `less` only in having more of factors whose values are ascending numbers.
 pub(super) fn has_more(plan: &PlanFile, more: &Row, less: &Row) -> bool {
-    let ascends = |values: &[std::sync::Arc<str>]| {
-        let numbers: Vec<Option<f64>> = values.iter().map(|value| value.parse().ok()).collect();
-        numbers.windows(2).all(|pair| matches!(pair, [Some(one), Some(other)] if one < other))
-    };
     let (more, less) = (plan.places(more.cell), plan.places(less.cell));
     let is_more =
         |((factor, more), less): ((&Factor, &usize), &usize)| more == less || (more > less && ascends(&factor.values));

@@ -15,6 +15,7 @@
 //! | `search` | chooses the runs that find the cheapest alternative, and says what they showed |
 //! | `summary` | compares the alternatives |
 //! | `answer` | gives the answer in words |
+//! | `range_ends` | names alternatives beyond the ranges of the factors, of which nothing is known |
 //! | `breaks` | runs the answer with fewer nodes and with more load |
 //! | `horizon` | how long each alternative stays enough while the load grows |
 //! | `helps` | changes of a scenario that may shorten waits, and the hours that each saves |
@@ -34,6 +35,7 @@ mod locked_file;
 mod page;
 mod paired;
 mod plan_run;
+mod range_ends;
 #[cfg(test)]
 mod samples;
 mod search;
@@ -52,5 +54,6 @@ pub use locked_file::open_locked;
 pub use page::{PlanPage, constraint_names, page};
 pub use paired::{Difference, JobWait, PairedJob, PairedSeed, difference, most_changed, pair};
 pub use plan_run::{ConstraintResult, FleetSize, PlanRun, ResampledList, fleet_size, run_alternative, run_changed};
+pub use range_ends::range_ends;
 pub use search::{Search, SearchResult};
 pub use summary::{Comparison, Row, compare};

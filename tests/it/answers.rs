@@ -6,6 +6,7 @@ trials! {
     Nothing: [
         a_command_that_repeats_a_break_runs_although_the_scenario_expects_the_same,
         the_price_of_a_fleet_that_scales_is_measured,
+        a_mix_names_the_end_of_a_range_that_may_be_cheaper,
     ]
 }
 
@@ -76,4 +77,27 @@ fn the_price_of_a_fleet_that_scales_is_measured() {
     std::fs::write(dir.path().join("plan.yaml"), measured).expect("a folder of our own");
     let said = stdout(dir.path(), &["plan", "plan.yaml"], 0);
     assert!(said.contains("USD a month") && !said.contains("price/h") && !said.contains(" 0.00 USD"), "{said}");
+}
+
+/// Four GPUs are needed. `a` has one for 3, and at most 2 of `h` have one each for 1.
+fn a_mix_names_the_end_of_a_range_that_may_be_cheaper() {
+    let scenario = "\
+scenario: Four jobs at once
+params: {a: 1, h: 1}
+profile: fifo
+nodes:
+  - {name: a, machine: l4-x1, count: \"${a}\", price_per_hour: 3}
+  - {name: h, machine: l4-x1, count: \"${h}\", price_per_hour: 1}
+jobs: [{name: one, count: 4, gpus: 1, duration: 1h}]
+expect: [jobs_completed == 4]
+";
+    let plan = "plan: Which?\nscenario: base.yaml\nfactors: {a: 0..4, h: [0, 1, 2]}\nminimize: price_per_hour\n\
+                constraints: [max(queue_wait) <= 0s]\n";
+    for method in ["sweep", "search"] {
+        let dir = written(&[("base.yaml", scenario), ("plan.yaml", &format!("{plan}method: {method}\n"))]);
+        let said = stdout(dir.path(), &["plan", "plan.yaml"], 0);
+        assert!(said.contains("a=2, h=2 is enough: 8.00 an hour"), "{said}");
+        assert!(said.contains("a=0, h=2 is the largest `h` tried alone and "), "{said}");
+        assert!(!said.contains("largest `a`"), "four of `a` are enough: {said}");
+    }
 }
