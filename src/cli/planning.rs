@@ -151,6 +151,9 @@ impl Planning {
             changes
                 .into_iter()
                 .map(|change| {
+                    if change.is_idle {
+                        return Ok(BreakResult::idle(change));
+                    }
                     let runs: Result<Vec<PlanRun>, Failure> = (seeds.par_iter())
                         .map(|seed| {
                             let run = self.run_changed((row.cell, *seed), &change.set);
@@ -192,7 +195,7 @@ impl Planning {
         let seeds = if row.is_random { self.plan.seeds.as_slice() } else { &self.plan.seeds[..1] };
         let load = self.plan.load(row.cell, seeds.first().copied(), &self.base).map_err(input)?.load;
         for month in 1..=horizon.months {
-            let change = Break { what: horizon.name(month), set: vec![horizon.set(month, load)] };
+            let change = Break { what: horizon.name(month), set: vec![horizon.set(month, load)], is_idle: false };
             let runs: Result<Vec<PlanRun>, Failure> =
                 seeds.par_iter().map(|seed| self.run_changed((row.cell, *seed), &change.set)).collect();
             tick();

@@ -10,7 +10,7 @@ use dryrack_engine::Rehearsal;
 use dryrack_expect::SeedShare;
 use dryrack_fleet::{NodeShape, NodeState, offer_of};
 use dryrack_report::about;
-use dryrack_scenario::{Options, PlanFile};
+use dryrack_scenario::{Options, PlanFile, has_same_load};
 use dryrack_units::{SimDuration, counted};
 use dryrack_yaml::{Diagnostics, scalar};
 
@@ -28,6 +28,8 @@ pub struct Break {
     pub what: String,
     /// The change in the form of `--set`.
     pub set: Vec<String>,
+    /// Whether the run is the same with the change. It is then not repeated.
+    pub is_idle: bool,
 }
 
 /// What happened with a change.
@@ -67,20 +69,13 @@ pub fn breaks(plan: &PlanFile, row: &Row, base: &Options) -> Result<Vec<Break>, 
         .map(|kind| Break {
             what: format!("without {} ({})", kind.last, kind.which()),
             set: vec![format!("faults.+={{at: 0s, node: {}, becomes: gone}}", scalar(&kind.last, true))],
+            is_idle: false,
         })
         .collect();
     let more = more_load(loaded.load);
-    let makes_a_difference = match plan.load_changed(row.cell, plan.seeds.first().copied(), &more.set, base) {
-        Ok(with) => {
-            let (with, without) = (&with.rehearsal.arrivals, &loaded.rehearsal.arrivals);
-            with.len() != without.len() || with.iter().zip(without).any(|(one, other)| one.at != other.at)
-        }
-        // The run fails in the same way, and its result says so.
-        Err(_) => true,
-    };
-    if makes_a_difference {
-        breaks.push(more);
-    }
+    // If it cannot be loaded, the run fails in the same way, and its result says so.
+    let with = plan.load_changed(row.cell, plan.seeds.first().copied(), &more.set, base);
+    breaks.push(Break { is_idle: with.is_ok_and(|with| has_same_load(&with, &loaded)), ..more });
     Ok(breaks)
 }
 
@@ -89,7 +84,8 @@ fn more_load(load: f64) -> Break {
     let now = (load * 1000.0).round();
     let more = (load * f64::from(1000 + 10 * MORE_LOAD)).round().max(now + 1.0);
     let percent = ((more / (load * 1000.0) - 1.0) * 100.0).round();
-    Break { what: format!("with {percent}% more load"), set: vec![format!("load={:.1}%", more / 10.0)] }
+    let set = vec![format!("load={:.1}%", more / 10.0)];
+    Break { what: format!("with {percent}% more load"), set, is_idle: false }
 }
 
 /// Nodes of equal shape.
@@ -176,6 +172,12 @@ impl BreakResult {
         BreakResult { change, runs: 0, kept: 0, of: 0, keeps: false, broken: None, fault: Some(fault) }
     }
 
+    /// The result of a change that changes nothing.
+    pub fn idle(change: Break) -> BreakResult {
+        let fault = Some("the change does not change the run".to_string());
+        BreakResult { change, runs: 0, kept: 0, of: 0, keeps: true, broken: None, fault }
+    }
+
     /// The number of seeds that were run, such as `20 seeds` or `the first 20 of 100 seeds`.
     fn run_with(&self) -> String {
         match self.of > self.runs {
@@ -203,6 +205,11 @@ impl BreakResult {
         let mut letters = self.change.what.chars();
         let first = letters.next().map_or(String::new(), |letter| letter.to_uppercase().to_string());
         let with = first + letters.as_str();
+        if self.change.is_idle {
+            return format!(
+                "{with}, nothing changes, because `load` leaves jobs with stated times as they are. It was not run."
+            );
+        }
         if let Some(fault) = &self.fault {
             return format!("{with}, it could not be run: {}.", fault.trim_end_matches('.'));
         }
@@ -313,7 +320,7 @@ mod tests {
             ("one run", &[all], &[&[n]], "With 10% more load, c0 <= 30m fails: c0 was 42m.".to_string()),
         ];
         for (sentence, asked, held, expected) in rows {
-            let change = Break { what: "with 10% more load".to_string(), set: Vec::new() };
+            let change = Break { what: "with 10% more load".to_string(), set: Vec::new(), is_idle: false };
             assert_eq!(BreakResult::of(asked, change, &runs(held), held.len()).sentence(), expected, "{sentence}");
         }
     }
@@ -342,13 +349,19 @@ mod tests {
             (0.004, "load=0.5%", "with 25% more load"),
         ];
         for (load, set, what) in rows {
-            assert_eq!(more_load(load), Break { what: what.to_string(), set: vec![set.to_string()] });
+            assert_eq!(more_load(load), Break { what: what.to_string(), set: vec![set.to_string()], is_idle: false });
         }
     }
 
     #[test]
     fn a_change_that_cannot_be_run_is_said() {
-        let change = Break { what: "without w-5 (the only node with 8 l4)".to_string(), set: Vec::new() };
+        let idle = BreakResult::idle(Break { is_idle: true, ..more_load(1.0) });
+        assert_eq!(
+            idle.sentence(),
+            "With 10% more load, nothing changes, because `load` leaves jobs with stated times as they are. It was not run."
+        );
+        let change =
+            Break { what: "without w-5 (the only node with 8 l4)".to_string(), set: Vec::new(), is_idle: false };
         let result = BreakResult::not_run(change, "error: no such thing".to_string());
         assert_eq!(
             result.sentence(),

@@ -249,25 +249,27 @@ fn check_growth(plan: &PlanFile, base: &Options) -> Result<(), Diagnostics> {
     let seed = plan.seeds.first().copied();
     let Ok(now) = plan.load(0, seed, base) else { return Ok(()) };
     let later = plan.load_changed(0, seed, &[horizon.set(horizon.months, now.load)], base);
-    let is_same = |later: &Loaded| {
-        let (one, other) = (&now.rehearsal.arrivals, &later.rehearsal.arrivals);
-        let is_equal = |(one, other): (&Arrival, &Arrival)| {
-            one.at == other.at && format!("{:?}", one.behavior) == format!("{:?}", other.behavior)
-        };
-        one.len() == other.len() && one.iter().zip(other).all(is_equal)
-    };
     let mut report = Report::default();
     let source = report.add_source(&*plan.name, Arc::clone(&plan.text));
     let place = horizon.place.of(source);
     if now.has_growth {
         let message = "the scenario has a `growth` of its own, which would count twice";
         report.error_with_help(place, message, "remove `growth` from the scenario; the horizon applies it");
-    } else if later.is_ok_and(|later| is_same(&later)) {
+    } else if later.is_ok_and(|later| has_same_load(&now, &later)) {
         let message = "the load changes no job of this scenario, so no alternative would ever stop being enough";
         let help = "use `arrivals` or a trace; jobs with stated times do not grow";
         report.error_with_help(place, message, help);
     }
     if report.has_errors() { Err(report.finish()) } else { Ok(()) }
+}
+
+/// Whether two forms of a scenario submit the same jobs at the same times, and send the same requests to them.
+pub fn has_same_load(one: &Loaded, other: &Loaded) -> bool {
+    let (one, other) = (&one.rehearsal.arrivals, &other.rehearsal.arrivals);
+    let is_equal = |(one, other): (&Arrival, &Arrival)| {
+        one.at == other.at && format!("{:?}", one.behavior) == format!("{:?}", other.behavior)
+    };
+    one.len() == other.len() && one.iter().zip(other).all(is_equal)
 }
 
 /// The objective whose value must be known of every node, and its place: that of the plan, or that of a constraint.

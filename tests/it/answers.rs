@@ -5,6 +5,8 @@ use crate::cli::{empty, stderr, stdout};
 trials! {
     Nothing: [
         a_command_that_repeats_a_break_runs_although_the_scenario_expects_the_same,
+        more_load_that_changes_nothing_is_said,
+        more_requests_are_tried_on_a_service,
         the_price_of_a_fleet_that_scales_is_measured,
         a_mix_names_the_end_of_a_range_that_may_be_cheaper,
     ]
@@ -49,6 +51,40 @@ fn a_command_that_repeats_a_break_runs_although_the_scenario_expects_the_same() 
     let words: Vec<&str> = command.split_whitespace().skip(1).collect();
     let said = stdout(dir.path(), &words, 1);
     assert!(said.contains("FAIL  max(queue_wait) <= 0s"), "{said}");
+}
+
+fn more_load_that_changes_nothing_is_said() {
+    let stated = HOURLY.replace("arrivals: {every: 1h}, until: 15h", "at: 0s");
+    let dir = written(&[("base.yaml", &stated), ("plan.yaml", WORKERS)]);
+    let said = stdout(dir.path(), &["plan", "plan.yaml"], 0);
+    let sentence = "With 10% more load, nothing changes, because `load` leaves jobs with stated times as they are. It was not run.";
+    assert!(said.contains("workers=2 is enough") && said.contains(sentence), "{said}");
+}
+
+fn more_requests_are_tried_on_a_service() {
+    let service = "\
+scenario: A service
+params: {workers: 1}
+nodes: [{name: worker, machine: a100-80g-x1, count: \"${workers}\"}]
+jobs:
+  - name: chat
+    gpus: 1
+    replicas: \"${workers}\"
+    serving:
+      prefill: 10000 tokens/s
+      step: {base: 10ms, per_sequence: 300us}
+      batching: chunked
+      kv_cache_tokens: 100000
+      max_sequences: 64
+      max_batched_tokens: 2048
+      requests: {rps: 2, for: 2m, input_tokens: 500, output_tokens: 100}
+expect: [requests_unserved == 0]
+";
+    let plan = "plan: How many?\nscenario: base.yaml\nfactors: {workers: [1, 2]}\nminimize: gpus\n\
+                constraints: [p99(ttft) <= 10s]\n";
+    let dir = written(&[("base.yaml", service), ("plan.yaml", plan)]);
+    let said = stdout(dir.path(), &["plan", "plan.yaml"], 0);
+    assert!(said.contains("With 10% more load, it still meets everything"), "{said}");
 }
 
 /// One job of an hour runs on an instance that is created for it.
