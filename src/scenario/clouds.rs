@@ -50,6 +50,23 @@ pub(super) fn read(fields: &Fields<'_>, nodes: Option<FleetNodes>, report: &mut 
     Some(Cloud { capacity, idle_duration: idle_duration(fields, report) })
 }
 
+/// Warns if fleets create instances on demand and no job of the file can ever be placed on one.
+pub(super) fn warn_of_unused(file: &Fields<'_>, world: &World, report: &mut Report) {
+    let clouds: Vec<&str> =
+        world.fleets.iter().filter(|fleet| fleet.cloud.is_some()).map(|fleet| &*fleet.name).collect();
+    if clouds.is_empty() || !world.wanted.is_empty() {
+        return;
+    }
+    let (word, names) = (if clouds.len() == 1 { "fleet" } else { "fleets" }, clouds.join("`, `"));
+    let message = format!("no job can use the {word} `{names}`, because none has `resources`");
+    let help = if file.has("trace") {
+        "jobs of a trace run on `nodes:` only; leave the fleet out, or write jobs with `resources: {gpu: 8}`"
+    } else {
+        "write `resources: {gpu: 8}` in a job instead of `gpus: 8`"
+    };
+    report.warning(if file.has("fleets") { file.key_span("fleets") } else { file.place() }, message, help);
+}
+
 fn idle_duration(fields: &Fields<'_>, report: &mut Report) -> IdleDuration {
     match fields.get("idle_duration").and_then(|tree| idle_limit(tree, report)) {
         None => IdleDuration::Usual,

@@ -15,8 +15,8 @@ use super::usage::{Places, Sampled, sampling};
 use super::world::World;
 use super::{Options, Outside, job_template};
 use super::{
-    changes, dependencies, deployment, dstack_files, endless, estimates, failures, faults, instances, jobs, live,
-    manifests, money, nodes, outside, pods, slurm, speeds, splits,
+    changes, clouds, dependencies, deployment, dstack_files, endless, estimates, failures, faults, instances, jobs,
+    live, manifests, money, nodes, outside, pods, slurm, speeds, splits,
 };
 use dryrack_control::{Profile, Program, Unsafe};
 use dryrack_engine::{Fault, Rehearsal};
@@ -290,8 +290,11 @@ fn warn_without_runs(dstack: Option<Span>, profile: &Profile, report: &mut Repor
     }
 }
 
-fn without_jobs(file: &Fields<'_>, has_some: bool, options: &Options, report: &mut Report) {
-    if !has_some && options.asked.is_none() && !file.has("jobs") && !report.has_errors() {
+/// Warns if there are no jobs, or none for the fleets of clouds.
+fn warn_of_jobs(file: &Fields<'_>, (has_some, world): (bool, &World), options: &Options, report: &mut Report) {
+    if has_some {
+        clouds::warn_of_unused(file, world, report);
+    } else if options.asked.is_none() && !file.has("jobs") && !report.has_errors() {
         let help = "add `jobs:` with a list such as `- {name: chat, gpus: 1}`";
         report.warning(file.place(), "there are no jobs", help);
     }
@@ -339,7 +342,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     let entries = entries(&file, &head, (&profile, folder, load, options), &mut world, report);
     check_nodes(&file, &world, report);
     let asked = options.asked.as_ref().and_then(|text| jobs::asked(text, &mut world, report));
-    without_jobs(&file, entries.len() + cluster.drafts.len() > 0 || trace.is_some(), options, report);
+    warn_of_jobs(&file, (entries.len() + cluster.drafts.len() > 0 || trace.is_some(), &world), options, report);
     splits::warn_of_unusable(&world, head.profile.is_some().then_some(&*profile), report);
     let (streamed, (mut arrivals, cancellations)) = match streamed {
         true => streamed_jobs(entries, traced.1, (&file, &profile), &mut world, report),

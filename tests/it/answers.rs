@@ -9,6 +9,7 @@ trials! {
         more_requests_are_tried_on_a_service,
         the_price_of_a_fleet_that_scales_is_measured,
         a_mix_names_the_end_of_a_range_that_may_be_cheaper,
+        a_fleet_that_no_job_can_use_is_named,
     ]
 }
 
@@ -136,4 +137,20 @@ expect: [jobs_completed == 4]
         assert!(said.contains("a=0, h=2 is the largest `h` tried alone and "), "{said}");
         assert!(!said.contains("largest `a`"), "four of `a` are enough: {said}");
     }
+}
+
+fn a_fleet_that_no_job_can_use_is_named() {
+    let jobs = "jobs: [{name: one, duration: 1h, resources: {gpu: 1}}]";
+    let own = "nodes: [{name: n, machine: l4-x1}]";
+    let list = "job,submit_s,duration_s,gpus\n1,0,60,1\n";
+    let of_trace = BURST.replace(jobs, &format!("{own}\ntrace: {{format: csv, file: t.csv}}"));
+    let of_jobs = BURST.replace(jobs, &format!("{own}\njobs: [{{name: one, duration: 1h, gpus: 1}}]"));
+    for (text, help) in [(of_trace, "jobs of a trace run on `nodes:` only"), (of_jobs, "write `resources: {gpu: 8}`")] {
+        let dir = written(&[("base.yaml", &text), ("t.csv", list)]);
+        let said = stderr(dir.path(), &["check", "base.yaml"], 0);
+        assert!(said.contains("no job can use the fleet `burst`, because none has `resources`"), "{said}");
+        assert!(said.contains(help), "{said}");
+    }
+    let dir = written(&[("base.yaml", BURST)]);
+    assert!(!stderr(dir.path(), &["check", "base.yaml"], 0).contains("no job can use"));
 }
