@@ -393,8 +393,8 @@ fn asked<'t>(tree: &'t Tree, report: &mut Report) -> Option<TraceSettings<'t>> {
     asked.offset = fields.value("offset", report).unwrap_or(SimTime::ZERO);
     asked.skip = fields.count("skip", 0, report).unwrap_or(0);
     asked.tune = fields.value("tune", report);
-    asked.from = date(&fields, "from", report);
-    asked.to = date(&fields, "to", report);
+    asked.from = date(&fields, "from", "00:00:00", report);
+    asked.to = date(&fields, "to", "23:59:59", report);
     asked.estimates = fields.word("estimates", "a value of `estimates`", &ESTIMATES, report).unwrap_or(asked.estimates);
     asked.durations = durations(&fields, report);
     asked.gpu_shares =
@@ -487,11 +487,12 @@ fn with_durations(tasks: &mut TaskTrace, asked: &TraceSettings<'_>, report: &mut
     None
 }
 
-fn date(fields: &Fields<'_>, key: &str, report: &mut Report) -> Option<SimTime> {
+/// Reads a date. A day without a time means this time of it.
+fn date(fields: &Fields<'_>, key: &str, time: &str, report: &mut Report) -> Option<SimTime> {
     let tree = fields.get(key)?;
-    let expected = "a date such as 2017-10-09 07:01:55";
+    let expected = "a date such as 2017-10-09 or 2017-10-09 07:01:55";
     let typed = text(tree, expected, report)?;
-    let date = date::parse(typed);
+    let date = date::parse(typed).or_else(|| date::parse(&format!("{typed} {time}")));
     if date.is_none() {
         let message = format!("`{typed}` is not a date");
         report.error_with_help(tree.span, message, format!("write {expected}"));
