@@ -75,6 +75,8 @@ pub struct PlanRow {
 /// The largest number of alternatives with a curve, and the largest number of rows in the table.
 const CURVES: usize = 5;
 const ROWS: usize = 200;
+/// The look of the answer in all plots.
+const ANSWER_LOOK: usize = 3;
 const WAIT: &str = "queue_wait_p95_seconds";
 const LONGEST: &str = "queue_wait_max_seconds";
 const PLACED: &str = "placed";
@@ -312,7 +314,7 @@ impl PlanReport {
             line("meets all constraints", group(Some(true)), Kind::Dots, 0),
             line("does not", group(Some(false)), Kind::Crosses, 1),
             line("unknown", group(None), Kind::Dots, 5),
-            line("the answer", answer, Kind::Dots, 3),
+            line("the answer", answer, Kind::Dots, ANSWER_LOOK),
             line(&limit_name, limit, Kind::Line, 5),
         ];
         let best = match self.best {
@@ -380,7 +382,10 @@ impl PlanReport {
                 look: 5,
             }
         });
-        let lines = shown.iter().enumerate().map(|(look, row)| {
+        // The answer has the same look as in the other plot, and nothing else has it.
+        let mut looks = (0..).filter(|look| *look != ANSWER_LOOK);
+        let lines = shown.iter().map(|row| {
+            let look = if Some(*row) == self.best { Some(ANSWER_LOOK) } else { looks.next() }.unwrap_or_default();
             let row = &self.rows[*row];
             let point = |(percent, wait): (&u8, &Option<f64>)| {
                 wait.map(|wait| (wait_place(wait) / end, f64::from(*percent) / 100.0))
@@ -402,7 +407,7 @@ impl PlanReport {
                     .into(),
             x,
             y: of_parts("placed"),
-            lines: lines.chain(limit).collect(),
+            lines: lines.collect::<Vec<_>>().into_iter().chain(limit).collect(),
         })
     }
 
