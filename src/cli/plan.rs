@@ -24,7 +24,7 @@ use dryrack_plan::{
 };
 use dryrack_report::{PlanGrowth, TimeLimit, about, table};
 use dryrack_scenario::{Factor, Method, Objective, PlanFile};
-use dryrack_units::{SimDuration, counted};
+use dryrack_units::{SimDuration, counted, grouped};
 use dryrack_yaml::Diagnostics;
 
 #[derive(Debug, Args)]
@@ -450,7 +450,7 @@ fn columns(plan: &PlanFile, comparison: &Comparison, constraints: &[String]) -> 
         add("nodes", Box::new(|row| row.fleet.nodes.to_string()));
     }
     if comparison.has_prices() {
-        add("price/h", Box::new(|row| row.fleet.price().unwrap_or_default()));
+        add("price/h", Box::new(|row| row.fleet.price().map_or(String::new(), |price| grouped(&price))));
     }
     add("runs", Box::new(|row| row.runs.to_string()));
     add("meets all", Box::new(meets_all));
@@ -499,12 +499,13 @@ fn lengths(found: &Estimate) -> String {
     }
 }
 
-/// Formats an estimate of an amount of money, such as `12.30 ± 0.40`.
+/// Formats an estimate of an amount of money, such as `2,112.30 ± 0.40`.
 fn money(found: &Estimate) -> String {
+    let amount = |value: f64| grouped(&format!("{value:.2}"));
     match (found.range, found.half_width) {
-        (Some((low, high)), _) => format!("{:.2} ({low:.2} to {high:.2})", found.mean),
-        (None, Some(half_width)) => format!("{:.2} ± {half_width:.2}", found.mean),
-        (None, None) => format!("{:.2}", found.mean),
+        (Some((low, high)), _) => format!("{} ({} to {})", amount(found.mean), amount(low), amount(high)),
+        (None, Some(half_width)) => format!("{} ± {}", amount(found.mean), amount(half_width)),
+        (None, None) => amount(found.mean),
     }
 }
 

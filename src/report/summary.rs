@@ -9,7 +9,7 @@ use dryrack_event::{Outcome, Phase};
 use dryrack_expect::Verdict;
 use dryrack_ids::AttemptId;
 use dryrack_metrics::{Blame, Function, JobAccount, Metrics, ReplicaAccount, RunAccount, Series, Value, wait_sections};
-use dryrack_units::{SimDuration, counted};
+use dryrack_units::{SimDuration, counted, grouped};
 
 pub struct Heading<'a> {
     pub title: &'a str,
@@ -332,9 +332,9 @@ fn made(metrics: &Metrics, currency: Option<&str>) -> String {
     }
     if let Some(Value::Money(cost)) = metrics.get("cost") {
         let currency = currency.map_or(String::new(), |currency| format!(" {currency}"));
-        text.push_str(&format!("cost       {cost}{currency}"));
+        text.push_str(&format!("cost       {}{currency}", grouped(&cost.to_string())));
         if let (Some(Value::Money(month)), true) = (metrics.get("cost_per_month"), !currency.is_empty()) {
-            text.push_str(&format!(", {month}{currency} a month"));
+            text.push_str(&format!(", {}{currency} a month", grouped(&month.to_string())));
         }
         text.push('\n');
     }

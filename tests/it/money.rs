@@ -53,7 +53,7 @@ constraints: [cost_per_month <= 3000, jobs_completed == 2, max(queue_wait) <= 0s
     let keeps: Vec<bool> = rows.lines().skip(1).map(|row| row.contains(",true,")).collect();
     assert_eq!(keeps, [false, true, true, false, false, false], "{rows}");
     let run = stdout(dir.path(), &["run", "base.yaml", "--set", "params.year=1"], 0);
-    assert!(run.contains("cost       3.50 EUR, 2555.00 EUR a month\n"), "{run}");
+    assert!(run.contains("cost       3.50 EUR, 2,555.00 EUR a month\n"), "{run}");
     // A node without a price would seem to be free.
     let free = PAID.replace(", commitment: {term: 1y, price_per_hour: 1.50}", "");
     std::fs::write(dir.path().join("base.yaml"), free).expect("a folder of our own");

@@ -461,7 +461,7 @@ impl PlanReport {
                 let percent = |value| format!("{:.1}%", value * 100.0);
                 cells.push(row.with(taken, percent));
                 cells.push(self.if_asked(row, "fragmentation", "fragmentation", percent));
-                cells.push(row.with("cost", |value| format!("{value:.2}")));
+                cells.push(row.with("cost", |value| grouped(&format!("{value:.2}"))));
                 cells.push(row.with("energy", |value| format!("{value:.1}")));
                 cells
             })
@@ -591,7 +591,7 @@ impl TimeUnit {
 /// Formats a number with two decimals, or without decimals if it is whole.
 fn amount(value: f64) -> String {
     let text = format!("{value:.2}");
-    text.strip_suffix(".00").unwrap_or(&text).to_string()
+    grouped(text.strip_suffix(".00").unwrap_or(&text))
 }
 
 #[cfg(test)]

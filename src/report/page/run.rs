@@ -19,7 +19,7 @@ use crate::plot::wait_place;
 use dryrack_engine::{Rehearsal, Standing};
 use dryrack_expect::Verdict;
 use dryrack_metrics::{Function, Metrics, RunAccount, Series, Unit, Value, definition_of, quantile};
-use dryrack_units::{SimDuration, SimTime, counted};
+use dryrack_units::{SimDuration, SimTime, counted, grouped};
 
 /// The contents of a report.
 pub struct RunReport<'a> {
@@ -536,7 +536,7 @@ pub(super) fn for_people(value: Value, name: &str) -> String {
             served::shown(time)
         }
         Value::Time(time) => about(time),
-        Value::Money(money) => money.to_string(),
+        Value::Money(money) => grouped(&money.to_string()),
         Value::Ratio(ratio) if definition.is_some_and(|known| known.unit() == Unit::Part && name != "fairness") => {
             format!("{:.1}%", ratio * 100.0)
         }
