@@ -19,8 +19,8 @@ use super::progress;
 use super::swarm::seeds;
 use dryrack_plan::{
     BreakResult, Comparison, Estimate, FleetSize, HORIZON_HEADER, Journal, JournalError, PlanPage, PlanRun, Row, Runs,
-    Search, SearchResult, answer, compare, constraint_names, fleet_size, horizon_json, horizon_rows, horizon_sentences,
-    page, start_wait_note,
+    Search, SearchResult, answer, compare, constraint_names, enough_until, fleet_size, horizon_json, horizon_rows,
+    horizon_sentences, page, start_wait_note,
 };
 use dryrack_report::{PlanGrowth, TimeLimit, about, table};
 use dryrack_scenario::{Factor, Method, Objective, PlanFile};
@@ -310,13 +310,18 @@ fn finish(
         found.how.push_str(&planning.fleet(row)?);
         found.how.push_str(&planning.range_ends(row, &comparison));
     }
+    let lasting = planning.horizon(&comparison.rows)?;
+    if let (Some(row), Some(horizon)) = (best, &plan.horizon)
+        && let Some(until) = enough_until(horizon, &lasting, row.cell)
+    {
+        found.with_end(&until);
+    }
     let answer = found.text();
     let breaks = best.map_or(Ok(Vec::new()), |row| planning.breaks(row))?;
     let lines = breaks_of(planning, best, &breaks)?;
     let asked: Vec<String> = (runs.values().next())
         .map_or(Vec::new(), |run| run.constraints.iter().map(|constraint| constraint.name.clone()).collect());
     let note = start_wait_note(&comparison, &asked);
-    let lasting = planning.horizon(&comparison.rows)?;
     let growth = plan.horizon.as_ref().map(|horizon| PlanGrowth {
         sentences: horizon_sentences(plan, horizon, &comparison, &lasting),
         rows: horizon_rows(plan, horizon, &comparison, &lasting),

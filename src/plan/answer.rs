@@ -18,6 +18,11 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// Adds until when the answer is enough while the load grows.
+    pub fn with_end(&mut self, until: &str) {
+        self.short.push_str(&format!(" With the growth of the plan, it is enough {until}."));
+    }
+
     pub fn text(&self) -> String {
         format!("{} {}", self.short, self.how).trim_end().to_string()
     }
