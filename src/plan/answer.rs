@@ -115,7 +115,7 @@ pub(super) fn limits_a_wait(constraint: &str) -> bool {
 /// An alternative that was run, has more than this one, costs more and yet waits too long: the nearest in cost.
 fn failing_above<'r>(plan: &PlanFile, comparison: &'r Comparison, row: &Row, objective: Objective) -> Option<&'r Row> {
     let least = row.of(objective)?;
-    let waits = |row: &Row| row.broken.as_ref().is_some_and(|(_, constraint, _)| limits_a_wait(constraint));
+    let waits = |row: &Row| row.broken.as_ref().is_some_and(|broken| limits_a_wait(&broken.constraint));
     let fails = comparison.rows.iter().filter(|other| other.keeps == Some(false) && waits(other));
     let fails = fails.filter(|other| has_more(plan, other, row));
     let dearer = fails.filter_map(|other| Some((other.of(objective)?, other))).filter(|(cost, _)| *cost > least);

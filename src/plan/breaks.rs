@@ -229,7 +229,7 @@ impl BreakResult {
 
 /// The text with long durations rounded, as in the summary of a run. A duration stays exact if its rounded form would
 /// reach a bound in the name of the constraint, because the text would then contradict the result.
-fn rounded(text: &str, name: &str) -> String {
+pub(super) fn rounded(text: &str, name: &str) -> String {
     let bounds: Vec<SimDuration> = name.split(' ').filter_map(|word| word.parse().ok()).collect();
     let word = |word: &str| {
         let bare = word.trim_end_matches([',', ';', ':']);

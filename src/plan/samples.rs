@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::plan_run::FleetSize;
-use super::summary::Row;
+use super::summary::{Broken, Row};
 use dryrack_expect::SeedShare;
 use dryrack_scenario::{Factor, Method, Objective, PlanFile};
 use dryrack_yaml::Span;
@@ -21,7 +21,12 @@ pub(super) fn alternative(cell: usize, broken: Option<&str>) -> Row {
         resampled: None,
         sections: None,
         keeps: Some(broken.is_none()),
-        broken: broken.map(|constraint| (1, constraint.to_string(), String::new())),
+        broken: broken.map(|constraint| Broken {
+            seed: 1,
+            constraint: constraint.to_string(),
+            happened: String::new(),
+            time: None,
+        }),
         metrics: BTreeMap::new(),
     }
 }

@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::breaks::rounded;
 use super::journal::Runs;
-use super::plan_run::{FleetSize, PlanRun};
+use super::plan_run::{ConstraintResult, FleetSize, PlanRun};
 use dryrack_expect::SeedShare;
 use dryrack_metrics::{Estimate, ResampledFrom, WaitSections, definitions, estimate, estimate_resampled};
+use dryrack_report::TimeLimit;
 use dryrack_scenario::{Factor, Objective, PlanFile};
-use dryrack_units::{Money, counted, grouped};
+use dryrack_units::{Money, SimDuration, counted, grouped};
 
 /// All alternatives that were run.
 pub struct Comparison {
@@ -37,10 +39,42 @@ pub struct Row {
     pub sections: Option<WaitSections>,
     /// Whether the alternative satisfies every constraint; `None` if this depends on seeds that were not run yet.
     pub keeps: Option<bool>,
-    /// A violated constraint: the first seed with which it failed, its name, and what happened.
-    pub broken: Option<(u64, String, String)>,
+    /// A constraint that is violated with some seed.
+    pub broken: Option<Broken>,
     /// The run-wide metrics by name. A metric that is undefined with some seed is left out.
     pub metrics: BTreeMap<&'static str, Estimate>,
+}
+
+/// A violated constraint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// The seed with which the time that it bounds was longest; otherwise the first with which it failed.
+    pub seed: u64,
+    pub constraint: String,
+    pub happened: String,
+    /// The time with this seed.
+    pub time: Option<SimDuration>,
+}
+
+impl Broken {
+    /// The first constraint that failed, with its worst seed.
+    fn of(runs: &[&PlanRun]) -> Option<Broken> {
+        let at = runs.iter().find_map(|run| run.constraints.iter().position(|found| !found.held))?;
+        let limit = TimeLimit::read(&runs[0].constraints[at].name);
+        // Replicas that were never placed make the time undefined, which is worse than any.
+        let seconds = |run: &PlanRun| run.metrics.get(&limit.as_ref()?.metric)?.as_f64();
+        let length = |run: &PlanRun| seconds(run).unwrap_or(f64::INFINITY);
+        let failing = runs.iter().filter(|run| !run.constraints[at].held);
+        let worst =
+            failing.min_by(|one, other| length(other).total_cmp(&length(one)).then(one.seed.cmp(&other.seed)))?;
+        let ConstraintResult { name, happened, .. } = &worst.constraints[at];
+        Some(Broken {
+            seed: worst.seed,
+            constraint: name.clone(),
+            happened: happened.clone(),
+            time: seconds(worst).map(|seconds| SimDuration::from_nanos((seconds * 1e9) as u64)),
+        })
+    }
 }
 
 /// Aggregates the runs of each alternative.
@@ -54,10 +88,6 @@ fn row(plan: &PlanFile, runs: &[&PlanRun]) -> Row {
     let held: Vec<usize> = (0..plan.asked.len())
         .map(|constraint| runs.iter().filter(|run| run.constraints[constraint].held).count())
         .collect();
-    let broken = runs.iter().find_map(|run| {
-        let kept = run.constraints.iter().find(|kept| !kept.held)?;
-        Some((run.seed, kept.name.clone(), kept.happened.clone()))
-    });
     let is_random = runs.iter().any(|run| run.is_random);
     let resampled = runs[0].resampled.map(|list| ResampledFrom { blocks: list.blocks, length: list.length });
     let sections = runs[0].sections.clone().filter(|_| runs.len() == 1 || !is_random);
@@ -82,7 +112,7 @@ fn row(plan: &PlanFile, runs: &[&PlanRun]) -> Row {
         keeps: keeps(&plan.asked, &held, runs.len(), plan.seeds.len()),
         held,
         kept: runs.iter().filter(|run| run.constraints.iter().all(|kept| kept.held)).count(),
-        broken,
+        broken: Broken::of(runs),
     }
 }
 
@@ -128,11 +158,13 @@ pub(super) fn keeps(asked: &[SeedShare], held: &[usize], run: usize, seeds: usiz
 }
 
 impl Row {
-    /// The violated constraint and its seed and, if some jobs can never run, their number.
+    /// The violated constraint and its worst seed, with the time that it bounds or, if some jobs can never run, their
+    /// number.
     pub fn broken_text(&self) -> Option<String> {
-        let (seed, name, happened) = self.broken.as_ref()?;
+        let Broken { seed, constraint, happened, time } = self.broken.as_ref()?;
         let never = happened.split_once(" can never run").map(|(jobs, _)| format!(": {jobs} can never run"));
-        Some(format!("{name}, seed {seed}{}", never.unwrap_or_default()))
+        let why = never.or(time.map(|time| format!(": {}", rounded(&time.to_string(), constraint))));
+        Some(format!("{constraint}, seed {seed}{}", why.unwrap_or_default()))
     }
 
     /// The price of all nodes together, in millionths, if all of them exist from the start and have one.
@@ -266,7 +298,7 @@ impl Comparison {
             let factors: Map<String, Value> =
                 plan.values(row.cell).map(|(factor, value)| (factor.name.to_string(), json!(**value))).collect();
             let metrics: Map<String, Value> = row.metrics.iter().map(|(name, found)| (name.to_string(), of(found))).collect();
-            let broken = row.broken.as_ref().map(|(seed, name, happened)| json!({"seed": seed, "constraint": name, "happened": happened}));
+            let broken = row.broken.as_ref().map(|broken| json!({"seed": broken.seed, "constraint": broken.constraint, "happened": broken.happened}));
             json!({
                 "factors": factors, "gpus": row.fleet.gpus, "nodes": row.fleet.nodes, "price_per_hour": row.fleet.price(),
                 "runs": row.runs, "keeps": row.keeps, "held": row.held, "broken": broken, "metrics": metrics,
@@ -299,6 +331,40 @@ pub(super) fn of_a_month(millionths_per_hour: u64) -> Money {
 mod tests {
     use super::*;
     use dryrack_units::Permille;
+
+    /// The first seed fails by a minute, the second holds, and the third fails by an hour.
+    #[test]
+    fn the_seed_with_the_longest_time_is_named() {
+        let run = |seed: u64, wait: f64| PlanRun {
+            cell: 0,
+            seed,
+            digest: String::new(),
+            is_random: true,
+            resampled: None,
+            sections: None,
+            fleet: FleetSize { gpus: 0, nodes: 0, price_per_hour_millionths: None },
+            constraints: vec![ConstraintResult {
+                name: "p95(queue_wait) <= 2h".to_string(),
+                held: wait <= 7200.0,
+                happened: String::new(),
+            }],
+            metrics: Map::from_iter([("queue_wait_p95_seconds".to_string(), json!(wait))]),
+            waits: Vec::new(),
+        };
+        let runs = [run(4, 7201.0), run(5, 60.0), run(6, 10_800.0)];
+        let broken = |runs: &[&PlanRun]| {
+            let row = Row { broken: Broken::of(runs), ..super::super::samples::alternative(0, None) };
+            row.broken_text()
+        };
+        let all: Vec<&PlanRun> = runs.iter().collect();
+        assert_eq!(broken(&all).as_deref(), Some("p95(queue_wait) <= 2h, seed 6: 3h"));
+        assert_eq!(
+            broken(&all[..2]).as_deref(),
+            Some("p95(queue_wait) <= 2h, seed 4: 2h1s"),
+            "not cut off to the limit"
+        );
+        assert_eq!(broken(&all[1..2]), None);
+    }
 
     #[test]
     fn a_constraint_is_decided_as_soon_as_no_seed_can_change_it() {
