@@ -89,6 +89,7 @@ mod theory;
 mod tidy;
 mod traced;
 mod view;
+mod worlds;
 
 use libtest_mimic::{Arguments, Trial};
 
@@ -197,6 +198,7 @@ fn main() {
         streamed::trials,
         theory::trials,
         view::trials,
+        worlds::trials,
     ];
     let mut trials: Vec<Trial> = modules.into_iter().flat_map(|of_module| of_module()).collect();
     trials.extend(diagnostics::broken_files().into_iter().map(|file| {

@@ -1,0 +1,103 @@
+//! Random worlds: the command, and seeds that once failed.
+
+use assert_cmd::assert::OutputAssertExt;
+
+use crate::cli::{dryrack, empty, stderr, stdout};
+
+trials! {
+    Nothing: [
+        random_worlds_run_from_the_command_line,
+        random_worlds_are_held_against_other_runs,
+        random_worlds_that_broke_once_hold,
+        random_worlds_that_failed_a_check_hold,
+    ]
+}
+
+fn random_worlds_run_from_the_command_line() {
+    let dir = empty();
+    let said = stdout(dir.path(), &["swarm", "--seeds", "1..3"], 0);
+    assert!(said.starts_with("3 worlds, ") && said.ends_with(": 0 broke an invariant\n"), "{said}");
+    dryrack(dir.path(), &["swarm", "--seeds", "3..2"]).assert().code(2);
+}
+
+fn random_worlds_are_held_against_other_runs() {
+    let dir = empty();
+    let said = stdout(dir.path(), &["swarm", "--seeds", "1..2", "--check", "all"], 0);
+    let (worlds, checks) = said.split_once('\n').expect("two lines");
+    assert!(worlds.ends_with(": 0 broke an invariant"), "{said}");
+    assert!(
+        checks.starts_with("checks: ") && checks.contains("conservative 2, ") && checks.contains("cut 2, "),
+        "{said}"
+    );
+    let one = stdout(dir.path(), &["swarm", "--seeds", "1..2", "--check", "queue"], 0);
+    assert!(one.ends_with("\nchecks: queue 2\n"), "{one}");
+    let wrong = stderr(dir.path(), &["swarm", "--seeds", "1", "--check", "quue"], 2);
+    assert!(wrong.contains("possible values: shifted, scaled, "), "{wrong}");
+}
+
+/// Seeds of random worlds that once broke an invariant or did not end, with the fault of each.
+const WORLDS_THAT_BROKE: [(&str, &str); 17] = [
+    ("52708", "a run began on a node that had not joined"),
+    ("47969", "a run was stopped for the same room at each deadline, beside blocks of one host"),
+    ("50752", "the same, on two nodes in turn that the head needed both"),
+    ("51051", "the same, of three runs on one node"),
+    ("8", "a run that was refused as it was submitted was ended for another reason"),
+    ("162", "a run that was refused as it was submitted was looked at for a place"),
+    ("2675", "a list of offers left out the one that was taken, because another would have filled the fleet"),
+    ("4475", "a job of several replicas was said to wait in vain, as if it had one"),
+    ("7497", "a backfilled job was explained by the first of several candidates, and one was drawn"),
+    ("18956", "a run that nobody may look at was due for ever in one instant"),
+    ("19716", "a question began the next round of a pass before a fact of the same instant"),
+    ("32200", "a placement was explained by a later decision than the one that was written"),
+    ("32420", "the same, under another release"),
+    ("163887", "who came into a queue in the moment in which it ended was looked up for whom it could be stopped"),
+    (
+        "1001325",
+        "a result that GPUStack 0.6.0 wrote to another job had fewer sets than that job, which the audit expected",
+    ),
+    ("1020446", "a Slurm cluster had quotas of projects, which no profile may have"),
+    ("52", "a GPU that was picked could not be selected, because its node has too few for a demand without a pick"),
+];
+
+/// The same for worlds of pods.
+const PODS_THAT_BROKE: [(&str, &str); 2] = [
+    ("2415", "a further replica took the claim of the first pod, which ended with either of them"),
+    ("2873", "a refusal was shared by jobs with the same flavors, and explained by the demand without flavors"),
+];
+
+fn random_worlds_that_broke_once_hold() {
+    let of_any = WORLDS_THAT_BROKE.map(|broke| ("any", broke));
+    let of_pods = PODS_THAT_BROKE.map(|broke| ("pods", broke));
+    for (world, (seed, what)) in of_any.into_iter().chain(of_pods) {
+        let said = stdout(empty().path(), &["swarm", "--world", world, "--seeds", seed], 0);
+        assert!(said.ends_with(": 0 broke an invariant\n"), "{seed}, {what}: {said}");
+    }
+}
+
+/// Random worlds that once failed a check, with the fault of each.
+const WORLDS_THAT_FAILED_A_CHECK: [(&str, &str, &[&str], &str); 9] = [
+    ("any", "lives", &["678"], "a job that was no longer the head kept a reason of the head that was over"),
+    ("any", "lives", &["1442"], "the same in a partition of Slurm"),
+    (
+        "any",
+        "lives",
+        &["1008805", "1025363", "1026568"],
+        "equal jobs kept a reason that was over, each judged at its own time",
+    ),
+    ("any", "scaled", &["1022890"], "the policy of a job was not doubled"),
+    ("any", "victims", &["1302"], "by the rule, a stopped job was passed by one behind it in the order"),
+    ("pods", "lives", &["423", "839", "1207", "1544", "1830"], "queues that were stopped or strict were no rules"),
+    ("pods", "shifted", &["223", "750", "959", "1550"], "changes of queues did not come later"),
+    ("pods", "scaled", &["736", "865", "1521"], "changes of queues were not doubled, and a second was"),
+    ("pods", "scale-down", &["717"], "pods beyond those that Kueue admitted were no rule"),
+];
+
+fn random_worlds_that_failed_a_check_hold() {
+    for (world, check, seeds, what) in WORLDS_THAT_FAILED_A_CHECK {
+        for seed in seeds {
+            let args = ["swarm", "--world", world, "--check", check, "--seeds", seed];
+            let said = stdout(empty().path(), &args, 0);
+            assert!(said.ends_with(&format!(": 0 broke an invariant\nchecks: {check} 1\n")), "{seed}, {what}: {said}");
+        }
+    }
+}
