@@ -9,7 +9,7 @@ use dryrack_engine::Rehearsal;
 use dryrack_event::Event;
 use dryrack_scheduler::OrderKey;
 use dryrack_units::{SimDuration, SimTime};
-use dryrack_workload::{Arrival, IdleLimit, JobBehavior, JobSpec};
+use dryrack_workload::{Arrival, IdleLimit, JobBehavior, JobSpec, UtilizationRule};
 use serde_json::Value;
 
 pub fn judge(case: &Case<'_>) -> CheckResult {
@@ -43,6 +43,9 @@ fn with_half_durations(event: Event) -> Event {
             values.interval = half(values.interval);
             values.longest_gap = half(values.longest_gap);
             values.grace = half(values.grace);
+            if let UtilizationRule::Dstack { looks_every, first_within } = &mut values.rule {
+                (*looks_every, *first_within) = (half(*looks_every), half(*first_within));
+            }
             Event::PolicyBound { attempt, source, values }
         }
         other => other,
