@@ -1,6 +1,6 @@
 //! What the answer of a plan says, and what it must not say.
 
-use crate::cli::{empty, stderr, stdout};
+use crate::cli::{stderr, stdout, written};
 
 trials! {
     Nothing: [
@@ -11,14 +11,6 @@ trials! {
         a_mix_names_the_end_of_a_range_that_may_be_cheaper,
         a_fleet_that_no_job_can_use_is_named,
     ]
-}
-
-fn written(files: &[(&str, &str)]) -> tempfile::TempDir {
-    let dir = empty();
-    for (name, text) in files {
-        std::fs::write(dir.path().join(name), text).expect("a folder of our own");
-    }
-    dir
 }
 
 /// One job an hour that takes an hour, and another one.

@@ -72,6 +72,15 @@ pub fn stderr(dir: &Path, args: &[&str], code: i32) -> String {
     String::from_utf8(output).expect("text")
 }
 
+/// A folder with these files, each given by its name and text.
+pub fn written(files: &[(&str, &str)]) -> TempDir {
+    let dir = empty();
+    for (name, text) in files {
+        std::fs::write(dir.path().join(name), text).expect("a folder of our own");
+    }
+    dir
+}
+
 pub fn empty() -> TempDir {
     TempDir::new().expect("a folder of our own")
 }

@@ -1,6 +1,6 @@
 //! Money and growth: monthly budgets, how nodes are paid for, and how long a fleet stays enough.
 
-use crate::cli::{empty, stderr, stdout};
+use crate::cli::{stderr, stdout, written};
 
 trials! {
     Nothing: [
@@ -9,14 +9,6 @@ trials! {
         a_fleet_is_enough_until_its_load_exceeds_it,
         a_horizon_needs_jobs_that_grow,
     ]
-}
-
-fn written(files: &[(&str, &str)]) -> tempfile::TempDir {
-    let dir = empty();
-    for (name, text) in files {
-        std::fs::write(dir.path().join(name), text).expect("a folder of our own");
-    }
-    dir
 }
 
 /// Two jobs of an hour. Bought nodes cost 17,520 / 8,760 = 2.00 an hour, 1,460.00 in a month of 730 hours; nodes that
