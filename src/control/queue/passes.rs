@@ -86,8 +86,8 @@ impl Queue {
         self.clocks.iter_mut().for_each(|clocks| clocks.are_waiting(waiting));
     }
 
-    /// Replicas that a pass should judge: those not refused since the fleet last grew, and those for which no event has
-    /// said why they wait, or not since an equal one was refused for another reason.
+    /// Replicas that a pass should judge: those not refused since the fleet last grew, those that have not said why they
+    /// wait, and those that last gave another reason than an equal replica now has.
     fn to_judge(&self, core: &Core) -> Vec<QueueKey> {
         let growth = core.growth();
         let is_open = |key: &QueueKey| {
