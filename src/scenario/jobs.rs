@@ -535,7 +535,7 @@ fn behavior(fields: &Fields<'_>, run: Option<Lengths>, report: &mut Report) -> J
 }
 
 /// Reads `{every: 10m, restart: 1m}`.
-fn checkpoint(tree: &Tree, report: &mut Report) -> Option<Checkpoint> {
+pub(super) fn checkpoint(tree: &Tree, report: &mut Report) -> Option<Checkpoint> {
     let fields = Fields::read(tree, "a checkpoint", &CHECKPOINT, report)?;
     let every = fields.value("every", report).unwrap_or_default();
     Some(Checkpoint { every, restart: fields.value("restart", report).unwrap_or_default() })

@@ -43,6 +43,11 @@ pub(super) const SHAPES: &[Shape] = &[
             ("from", Kind::Text, "Date from which tasks are used; the run starts with the first of them"),
             ("to", Kind::Text, "Date after which tasks are left out"),
             ("estimates", Kind::Words(|| vec!["recorded", "exact"]), "Source of the estimated durations"),
+            (
+                "checkpoint",
+                Kind::Map("checkpoint"),
+                "Checkpoints of all tasks, from which a stopped or lost task continues",
+            ),
             ("speed", Kind::Map("speed"), "Speeds of GPUs for the tasks, which override those of the file"),
             (
                 "gpu_names",

@@ -16,7 +16,9 @@ use dryrack_objects::{LabelSelector, Pod, SpreadConstraint, WhenUnsatisfiable};
 use dryrack_scheduler::{Target, TaskShape};
 use dryrack_trace::{Format, SwfHeader, TaskResources, TaskTrace, TraceTask};
 use dryrack_units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime, counted};
-use dryrack_workload::{Arrival, Demand, Gang, GpuDemand, GpuTake, JobBehavior, JobSpec, Series, TaskDemand, Usage};
+use dryrack_workload::{
+    Arrival, Checkpoint, Demand, Gang, GpuDemand, GpuTake, JobBehavior, JobSpec, Series, TaskDemand, Usage,
+};
 use dryrack_yaml::Report;
 
 /// The pod of each application that limits its tasks on a node, by name and limit.
@@ -34,17 +36,27 @@ pub(super) struct Shared {
     names: GpuNames,
     kinds: NodeKinds,
     speeds: TraceSpeeds,
+    checkpoint: Option<Checkpoint>,
     /// The pods of applications that limit their tasks on a node, by name and limit. `None` if tasks are not pods.
     limited: Option<LimitedPods>,
 }
 
 impl Shared {
-    pub fn new((names, kinds): (GpuNames, NodeKinds), speeds: TraceSpeeds, as_pods: bool) -> Shared {
+    pub fn new(
+        (names, kinds): (GpuNames, NodeKinds),
+        speeds: TraceSpeeds,
+        (as_pods, checkpoint): (bool, Option<Checkpoint>),
+    ) -> Shared {
         let nothing = Demand::of(TaskDemand::cpu_only(MilliCpu::ZERO));
-        let plain = JobSpec::of("".into(), nothing);
+        let plain = JobSpec { checkpoints: checkpoint.is_some(), ..JobSpec::of("".into(), nothing) };
         let limited = as_pods.then(LimitedPods::new);
         let (demands, whole, words) = (HashSet::default(), HashMap::default(), HashSet::default());
-        Shared { plain, demands, whole, words, names, kinds, speeds, limited }
+        Shared { plain, demands, whole, words, names, kinds, speeds, checkpoint, limited }
+    }
+
+    /// The behavior of a task with this duration.
+    pub fn behavior(&self, run: SimDuration) -> JobBehavior {
+        JobBehavior { run: Some(run), checkpoint: self.checkpoint, ..JobBehavior::default() }
     }
 
     fn demand_of(&mut self, task: &TraceTask, format: Format) -> Arc<Demand> {
@@ -194,9 +206,7 @@ pub(super) fn drafts(
     let mut behaviors: HashMap<SimDuration, Arc<JobBehavior>, FixedState> = HashMap::default();
     let recorded: BTreeMap<&str, &Series> = usage.iter().map(|(pod, series)| (pod.as_str(), series)).collect();
     let draft = |Chosen { task, queue, at, is_moved }: Chosen<'_>| {
-        let behavior = behaviors
-            .entry(task.run)
-            .or_insert_with(|| Arc::new(JobBehavior { run: Some(task.run), ..JobBehavior::default() }));
+        let behavior = behaviors.entry(task.run).or_insert_with(|| Arc::new(shared.behavior(task.run)));
         let behavior = match recorded.get(task.name.as_str()) {
             None => Arc::clone(behavior),
             Some(series) => {

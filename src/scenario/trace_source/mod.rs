@@ -55,6 +55,7 @@ use serde::Serialize;
 use serde::ser::SerializeMap;
 
 use super::job_template::Draft;
+use super::jobs::checkpoint;
 use super::world::World;
 use dryrack_metrics::ResampledFrom;
 use dryrack_scheduler::Target;
@@ -173,7 +174,7 @@ const GPU_SHARES: [(&str, GpuShares); 2] = [("recorded", GpuShares::AsRecorded),
 
 const ESTIMATES: [(&str, Estimates); 2] = [("recorded", Estimates::AsRecorded), ("exact", Estimates::Exact)];
 
-const FIELDS: [&str; 23] = [
+const FIELDS: [&str; 24] = [
     "name",
     "format",
     "list",
@@ -195,6 +196,7 @@ const FIELDS: [&str; 23] = [
     "gpu_names",
     "gpu_nodes",
     "gpu_shares",
+    "checkpoint",
     "speed",
     "resample",
 ];
@@ -290,7 +292,7 @@ pub(super) fn read(
     let target = setting.needs_target.then(|| jobs::target(&tasks, format, (&names, &kinds)));
     let speeds = TraceSpeeds::read(&asked, (&counts, &names), world, report);
     let dates = if asked.order.is_some() { None } else { TraceDates::of(&tasks, selected.rows(), &asked) };
-    let shared = Shared::new((names, kinds), speeds, setting.as_pods);
+    let shared = Shared::new((names, kinds), speeds, (setting.as_pods, asked.checkpoint));
     let (drafts, resampled) = jobs::drafts(&tasks, (format, shared), (selected, usage), (&asked, setting), report);
     if drafts.is_empty() && !report.has_errors() {
         let help = "choose another queue, a smaller `offset` or `skip`, or a larger `limit`";
@@ -366,6 +368,7 @@ fn asked<'t>(tree: &'t Tree, report: &mut Report) -> Option<TraceSettings<'t>> {
         gpu_names: Vec::new(),
         gpu_nodes: None,
         gpu_shares: GpuShares::AsRecorded,
+        checkpoint: None,
         speed: None,
         resample: None,
     };
@@ -399,6 +402,7 @@ fn asked<'t>(tree: &'t Tree, report: &mut Report) -> Option<TraceSettings<'t>> {
     asked.durations = durations(&fields, report);
     asked.gpu_shares =
         fields.word("gpu_shares", "a value of `gpu_shares`", &GPU_SHARES, report).unwrap_or(asked.gpu_shares);
+    asked.checkpoint = fields.get("checkpoint").and_then(|tree| checkpoint(tree, report));
     asked.durations_span = if fields.has("durations") { fields.key_span("durations") } else { asked.span };
     asked.gpu_names = gpu_names::read(&fields, report);
     asked.gpu_nodes = fields.word("gpu_nodes", "a value of `gpu_nodes`", &GPU_NODES, report);

@@ -8,6 +8,7 @@ use dryrack_rng::Stream;
 use dryrack_trace as trace;
 use dryrack_trace::{Blocks, Format, Roots, TraceTask};
 use dryrack_units::{GpuShare, Permille, SimDuration, SimTime};
+use dryrack_workload::Checkpoint;
 use dryrack_yaml::{Report, Span, Tree};
 
 /// The estimate of each task.
@@ -89,6 +90,8 @@ pub(super) struct TraceSettings<'t> {
     /// The nodes of a task that states GPUs, but no nodes.
     pub(super) gpu_nodes: Option<GpuNodes>,
     pub(super) gpu_shares: GpuShares,
+    /// The checkpoints of all tasks.
+    pub(super) checkpoint: Option<Checkpoint>,
     /// The speeds of GPUs for these tasks, which override those of the file.
     pub(super) speed: Option<&'t Tree>,
     pub(super) resample: Option<Resampling>,

@@ -14,7 +14,7 @@ use super::speeds::TraceSpeeds;
 use crate::world::World;
 use dryrack_trace::{self as trace, Format, Rows, RunBasis, Tally, TraceError, TraceTask};
 use dryrack_units::SimTime;
-use dryrack_workload::{Arrival, JobBehavior};
+use dryrack_workload::{Arrival, Checkpoint};
 use dryrack_yaml::Report;
 
 /// A list that was read to its end without an error, and the choice of tasks.
@@ -27,6 +27,7 @@ pub(crate) struct TaskList {
     gpu_names: GpuNames,
     kinds: NodeKinds,
     gpu_shares: GpuShares,
+    checkpoint: Option<Checkpoint>,
     as_pods: bool,
     speeds: TraceSpeeds,
     /// The number of chosen tasks. `start` is the start of the run in the trace's time.
@@ -100,6 +101,7 @@ pub(super) fn checked(
         gpu_names: GpuNames::default(),
         kinds: NodeKinds::of(asked, world),
         gpu_shares: asked.gpu_shares,
+        checkpoint: asked.checkpoint,
         as_pods: setting.as_pods,
         speeds: TraceSpeeds::default(),
         tasks: 0,
@@ -183,7 +185,8 @@ pub(crate) struct TaskStream {
 impl TaskList {
     pub fn open(&self) -> Result<TaskStream, TraceError> {
         let rows = trace::TaskStream::open(&self.path, Some(self.format))?.rows;
-        let shared = Shared::new((self.gpu_names.clone(), self.kinds.clone()), self.speeds.clone(), self.as_pods);
+        let words = (self.gpu_names.clone(), self.kinds.clone());
+        let shared = Shared::new(words, self.speeds.clone(), (self.as_pods, self.checkpoint));
         Ok(TaskStream { rows, list: self.clone(), shared, left: self.tasks })
     }
 }
@@ -198,7 +201,7 @@ impl TaskStream {
             if self.list.choice.takes(&task, queue.as_deref()) {
                 self.left -= 1;
                 gpu_shares.apply(&mut task);
-                let behavior = Arc::new(JobBehavior { run: Some(task.run), ..JobBehavior::default() });
+                let behavior = Arc::new(self.shared.behavior(task.run));
                 let at = run_time(&task, start);
                 return Ok(Some(arrival(&task, queue, behavior, at, (format, estimates), &mut self.shared)));
             }
