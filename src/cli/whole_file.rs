@@ -87,7 +87,11 @@ impl WholeFile {
     }
 
     fn finish(&mut self, written: io::Result<()>) -> Result<(), Failure> {
-        let finished = written.and_then(|()| self.out.flush());
+        let finished = written.and_then(|()| self.out.flush()).and_then(|()| {
+            // Otherwise the file could be empty after a power failure, because a rename may reach the disk before the
+            // content does. Some file systems also report a full disk only here.
+            if self.replaced.is_some() { self.out.get_ref().sync_all() } else { Ok(()) }
+        });
         finished.map_err(|error| Failure::from(WriteError::at(&self.path, error)))
     }
 
