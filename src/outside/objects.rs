@@ -1,5 +1,7 @@
 //! Nodes, fleets, jobs and runs in the form of the protocol.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::mirror::{Attempt, Mirror};
@@ -8,8 +10,8 @@ use dryrack_fleet::{Blocks, FleetKind, FleetPlacement, IdleDuration, Node, NodeC
 use dryrack_ids::{AttemptId, FleetId, GpuId, NodeId};
 use dryrack_units::{Bytes, SimDuration, SimTime};
 use dryrack_workload::{
-    Backend, Bounds, Demand, DemandKind, Deployment, GpuTake, IdleLimit, JobSpec, Pick, Requirements, RunTerms,
-    TaskDemand,
+    Backend, Bounds, Demand, DemandKind, Deployment, GpuTake, IdleLimit, JobSpec, Pick, Requirements, RunTerms, Speed,
+    Speeds, TaskDemand,
 };
 
 fn word(value: &impl serde::Serialize) -> Value {
@@ -180,8 +182,16 @@ fn demand_fields(mirror: &Mirror, demand: &Demand) -> serde_json::Map<String, Va
         DemandKind::Requirements(requirements) => required = requirement(requirements),
     }
     let pick = demand.pick.as_ref().map_or(Value::Null, |pick| picked(mirror, pick));
-    let fields = [("task", task), ("pick", pick), ("model", model), ("requirements", required)];
+    let speeds = demand.speeds.as_deref().map_or(Value::Null, speeds);
+    let fields = [("task", task), ("pick", pick), ("model", model), ("requirements", required), ("speeds", speeds)];
     fields.into_iter().map(|(key, value)| (key.to_string(), value)).collect()
+}
+
+/// The speed on each type of GPU whose speed is known, in millionths of that of the reference.
+fn speeds(speeds: &Speeds) -> Value {
+    let speed = |gpu: &Arc<str>, speed: Speed| (gpu.to_string(), json!(speed.as_millionths()));
+    let others = speeds.others.iter().map(|known| speed(&known.gpu, known.speed));
+    std::iter::once(speed(&speeds.reference, Speed::ONE)).chain(others).collect()
 }
 
 fn task_demand(task: &TaskDemand) -> Value {

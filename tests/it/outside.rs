@@ -504,11 +504,14 @@ fn validator(part: &str) -> jsonschema::Validator {
     jsonschema::draft202012::new(&schema).expect("a schema")
 }
 
-/// Every message is valid in the transcripts of scenarios with tasks, models and instances.
+/// Every message is valid in the transcripts of scenarios with tasks, models and instances. A job has the speeds of its
+/// scenario, in millionths.
 fn every_message_is_as_the_schema_says() {
     let (to, from) = (validator("to_program"), validator("from_program"));
     let mut kinds = BTreeSet::new();
-    for file in ["basics/shares-of-one-gpu.yaml", "basics/mac-beside-a100s.yaml", "queues/room-on-its-way.yaml"] {
+    let files = ["basics/shares-of-one-gpu.yaml", "basics/mac-beside-a100s.yaml", "queues/room-on-its-way.yaml"];
+    let mut speeds = BTreeSet::new();
+    for file in files.into_iter().chain(["hardware/fastest-first.yaml"]) {
         let dir = empty();
         let file = root().join("scenarios").join(file).display().to_string();
         let example = format!("python3 {FIRST_FIT}");
@@ -521,10 +524,14 @@ fn every_message_is_as_the_schema_says() {
             let validator = if line.starts_with('>') { &to } else { &from };
             let faults: Vec<String> = validator.iter_errors(&message).map(|fault| format!("{fault}")).collect();
             assert!(faults.is_empty(), "{file}: {faults:?}: {line}");
+            let jobs = message["jobs"].as_array().into_iter().flatten();
+            speeds.extend(jobs.map(|job| job["speeds"].to_string()));
             kinds.insert((line.starts_with('>'), message["type"].as_str().expect("a type").to_string()));
         }
     }
     assert_eq!(kinds.len(), 7, "{kinds:?}");
+    assert!(speeds.contains("null"), "{speeds:?}");
+    assert!(speeds.contains(r#"{"a100-80g":1000000,"h100-80g":2000000,"l40s":500000}"#), "{speeds:?}");
 }
 
 const ALL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/outside_all.py");
