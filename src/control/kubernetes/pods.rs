@@ -233,6 +233,7 @@ pub fn node_of(node: &FleetNode, usable: usize) -> Option<Node> {
     if let Some(stated) = &shape.kubernetes {
         object.spec = stated.spec.clone();
         object.status = stated.status.clone();
+        withhold_restricted_cores(shape, &mut object.status.allocatable);
     } else {
         object.status.allocatable = allocatable(shape);
     }
@@ -276,12 +277,20 @@ pub(crate) fn kueue_nodes(fleet: &Fleet) -> Vec<kueue::TopologyNode> {
     fleet.iter().filter_map(|(_, node)| of_node(node)).collect()
 }
 
+/// Kubernetes cannot keep cores for the GPUs of a node, so pods do not get such cores at all, whatever the node states.
+fn withhold_restricted_cores(shape: &NodeShape, allocatable: &mut ResourceList) {
+    let rest = shape.cpu_unrestricted().get() as i64;
+    if shape.restricted_cores_per_gpu() > 0
+        && let Some(cpu) = allocatable.get_mut("cpu").filter(|cpu| cpu.milli_value() > rest)
+    {
+        *cpu = quantity(format!("{rest}m"));
+    }
+}
+
+/// What a node without a manifest has for pods.
 fn allocatable(shape: &NodeShape) -> ResourceList {
     let mut list = ResourceList::new();
-    // Kubernetes cannot keep cores for the GPUs of a node, so pods do not get such cores at all.
-    let restricted = u64::from(shape.restricted_cores_per_gpu()) * 1000 * shape.gpus.len() as u64;
-    let cpu = shape.cpu.get().saturating_sub(shape.reserved.cpu.get()).saturating_sub(restricted);
-    list.insert(Arc::from("cpu"), quantity(format!("{cpu}m")));
+    list.insert(Arc::from("cpu"), quantity(format!("{}m", shape.cpu_unrestricted().get())));
     let ram = shape.ram.get().saturating_sub(shape.reserved.ram.get());
     list.insert(Arc::from("memory"), quantity(ram.to_string()));
     list.insert(Arc::from("pods"), quantity(PODS.to_string()));
