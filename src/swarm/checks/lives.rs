@@ -41,7 +41,11 @@ pub fn judge(case: &Case<'_>) -> CheckResult {
         if reasons.contains(Reason::PendingEvaluation) && is_behind_in_kueue(&well, *job, &waiting) {
             continue;
         }
-        judge_waiting((*job, *replica), reasons, &waiting, is_alone_placed).map_err(|why| {
+        let judged = match reasons.contains(Reason::PartiallyAdmitted) {
+            true => judge_surplus(&well, *job, &waiting),
+            false => judge_waiting((*job, *replica), reasons, &waiting, is_alone_placed),
+        };
+        judged.map_err(|why| {
             let name = &world.arrivals[job.index()].spec.name;
             format!("all is well from {from} on, and `{name}[{replica}]` does not end ({reasons}): {why}")
         })?;
@@ -138,6 +142,23 @@ fn judge_waiting(
         return Err("alone it is placed".to_string());
     }
     Ok(())
+}
+
+/// Judges a pod beyond the number with which Kueue admitted its workload. It ends with the last admitted pod, so one of
+/// these has not ended. That pod is judged by itself.
+fn judge_surplus(world: &Rehearsal, job: JobId, waiting: &BTreeMap<(JobId, u32), Histogram>) -> Result<(), String> {
+    let workload = |job: JobId| {
+        let part = world.arrivals[job.index()].spec.queued.as_ref()?;
+        Some((&part.workload.namespace, &part.workload.name))
+    };
+    let own = workload(job);
+    let is_admitted = |((other, _), reasons): (&(JobId, u32), &Histogram)| {
+        workload(*other) == own && !reasons.contains(Reason::PartiallyAdmitted)
+    };
+    match waiting.iter().any(is_admitted) {
+        true => Ok(()),
+        false => Err("all admitted pods of its workload have ended".to_string()),
+    }
 }
 
 /// Whether the job waits in a StrictFIFO queue of Kueue behind a workload that was tried. Such a queue tries only its
