@@ -76,7 +76,7 @@ fn random_worlds_that_broke_once_hold() {
 }
 
 /// Random worlds that once failed a check, with the fault of each.
-const WORLDS_THAT_FAILED_A_CHECK: [(&str, &str, &[&str], &str); 10] = [
+const WORLDS_THAT_FAILED_A_CHECK: [(&str, &str, &[&str], &str); 11] = [
     ("any", "lives", &["678"], "a job that was no longer the head kept a reason of the head that was over"),
     ("any", "lives", &["1442"], "the same in a partition of Slurm"),
     (
@@ -84,6 +84,12 @@ const WORLDS_THAT_FAILED_A_CHECK: [(&str, &str, &[&str], &str); 10] = [
         "lives",
         &["1008805", "1025363", "1026568"],
         "equal jobs kept a reason that was over, each judged at its own time",
+    ),
+    (
+        "any",
+        "never-ready",
+        &["1003018"],
+        "the reasons of earlier refusals decided which of several equal jobs were judged",
     ),
     ("any", "scaled", &["1022890"], "the policy of a job was not doubled"),
     ("any", "victims", &["1302"], "by the rule, a stopped job was passed by one behind it in the order"),

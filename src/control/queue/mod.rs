@@ -7,12 +7,13 @@
 //!                                      └──── the next attempt
 //! ```
 //!
-//! The parts of this module are: triggers of passes ([`passes`]), entering and leaving the queue ([`waiting`]), the
+//! The parts of this module are: triggers of passes ([`passes`], [`each`]), entering and leaving the queue ([`waiting`]), the
 //! decision about one replica ([`placing`]), backfilling ([`backfill`], [`slots`]), preemption ([`preempting`]),
 //! attained service ([`attained`], [`levels`]), and decisions of an outside scheduler ([`outside`]).
 
 mod attained;
 mod backfill;
+mod each;
 mod levels;
 mod open_decision;
 mod outside;
@@ -72,6 +73,7 @@ pub(crate) struct Queue {
     fresh: VecDeque<(u64, ReplicaIndex)>,
     /// How many replicas have been queued so far.
     queued: u64,
+    to_judge: each::ToJudge,
     /// Replicas that were held as the head of a line, for reasons of their own, each with the fleet's growth at that time.
     held_as_head: BTreeMap<ReplicaIndex, u64>,
     /// The instant of the last settle.
@@ -107,6 +109,7 @@ impl Queue {
             ahead: slots::FutureEnds::default(),
             fresh: VecDeque::new(),
             queued: 0,
+            to_judge: each::ToJudge::default(),
             held_as_head: BTreeMap::new(),
             settled_at: SimTime::ZERO,
             analysis_queue: VecDeque::new(),
@@ -181,6 +184,7 @@ impl Flow for Queue {
         let is_analysed = |replica: &&Replica| replica.phase == Phase::Analysing;
         let analysed = core.store.replicas.values().filter(is_analysed).count();
         assert_eq!(self.analysing.len(), analysed, "an analysis goes on that nobody waits for");
+        self.check_to_judge(core);
         self.check_quotas(core);
     }
 
@@ -337,6 +341,7 @@ impl Flow for Queue {
         }
         self.nominations.clear();
         self.held_as_head.clear();
+        self.to_judge = each::ToJudge::default();
         for index in core.store.replicas.numbers() {
             if core.store.replicas[index].phase != Phase::Ended {
                 core.store.replicas[index].key = self.key_of(core, index as ReplicaIndex);

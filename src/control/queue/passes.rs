@@ -5,14 +5,12 @@ use crate::attempts::Attempts;
 use crate::clocks::PassKind;
 use crate::core::Core;
 use crate::core::store::{ReplicaIndex, Wait};
-use crate::flow::Held;
 use crate::pass::SeenByPass;
 use crate::pass_options::{PassOptions, Trigger};
 use crate::queue::Queue;
 use dryrack_event::{Command, Event, Histogram, Phase, Reason, Refusal};
 use dryrack_planted::planted;
-use dryrack_rng::Stream;
-use dryrack_scheduler::{Discipline, QueueKey};
+use dryrack_scheduler::Discipline;
 use dryrack_units::{SimDuration, SimTime};
 
 impl Queue {
@@ -54,11 +52,7 @@ impl Queue {
                     false => self.next_epoch(core).map(|at| (at, "a change in the Slurm cluster")),
                 }
             }
-            Trigger::EachAfter(period) => {
-                let waiting = self.to_judge(core);
-                let due = waiting.into_iter().map(|key| self.catch_up(core, key.replica(), period)).min()?;
-                Some((due, "a replica to be placed"))
-            }
+            Trigger::EachAfter(period) => self.next_judgement(core, period).map(|due| (due, "a replica to be placed")),
         }
     }
 
@@ -84,42 +78,6 @@ impl Queue {
     pub(super) fn inform_clocks(&mut self) {
         let waiting = self.queue.len();
         self.clocks.iter_mut().for_each(|clocks| clocks.are_waiting(waiting));
-    }
-
-    /// Replicas that a pass should judge: those not refused since the fleet last grew, those that have not said why they
-    /// wait, and those that last gave another reason than an equal replica now has.
-    fn to_judge(&self, core: &Core) -> Vec<QueueKey> {
-        let growth = core.growth();
-        let is_open = |key: &QueueKey| {
-            let replica = &core.store[key.replica()];
-            let demand = &core.store.demands[replica.demand as usize];
-            !self.queue.is_refused(replica.demand, growth)
-                || replica.fresh.is_some()
-                || !is_same_reason(replica.held.as_ref(), demand.held.as_ref())
-        };
-        self.queue.iter(core.now).filter(is_open).collect()
-    }
-
-    /// When a replica is due next. Earlier due times are skipped, because judging the replica at those times could not
-    /// have changed anything.
-    fn catch_up(&mut self, core: &mut Core, index: ReplicaIndex, period: SimDuration) -> SimTime {
-        while core.store[index].due < core.now {
-            let jitter = self.jitter_of(core, index);
-            let replica = &mut core.store[index];
-            replica.due = replica.due.saturating_add(period).saturating_add(jitter);
-        }
-        core.store[index].due
-    }
-
-    fn jitter_of(&mut self, core: &mut Core, index: ReplicaIndex) -> SimDuration {
-        let longest = core.profile.passes.place.jitter;
-        if longest.is_zero() || planted!(PassesHaveNoJitter) {
-            return SimDuration::ZERO;
-        }
-        let replica = &mut core.store[index];
-        replica.processed += 1;
-        let seed = self.place_pass.seed.wrapping_add(u64::from(replica.processed));
-        Stream::new(seed, "place pass of a replica", u64::from(index)).duration(SimDuration::ZERO, longest)
     }
 
     fn analysis_has_room(&self, core: &Core) -> bool {
@@ -265,25 +223,6 @@ impl Queue {
         }
     }
 
-    /// Judges each replica that is due, first by priority, then the least recently processed first.
-    fn place_each(&mut self, core: &mut Core, period: SimDuration) {
-        let mut due = self.to_judge(core);
-        due.retain(|key| core.store[key.replica()].due <= core.now);
-        due.sort_by_key(|key| (key.priority(), core.store[key.replica()].due, *key));
-        for key in due {
-            let index = key.replica();
-            if core.store[index].wait != Wait::Queue {
-                continue;
-            }
-            let jitter = self.jitter_of(core, index);
-            core.store[index].due = core.now.saturating_add(period).saturating_add(jitter);
-            self.consider(core, index);
-            if self.deciding.is_some() {
-                return;
-            }
-        }
-    }
-
     /// For each replica that queued up since the last pass and still waits, emits one event that says why it waits.
     fn emit_waiting_reasons(&mut self, core: &mut Core) {
         while let Some((_, index)) = self.fresh.pop_front() {
@@ -326,13 +265,6 @@ impl Queue {
             self.held_as_head.remove(&index);
             hold_behind(core, index);
         }
-    }
-}
-
-fn is_same_reason(one: Option<&Held>, other: Option<&Held>) -> bool {
-    match (one, other) {
-        (Some((one, reasons)), Some((other, others))) => one == other && reasons.has_same_reasons(others),
-        (one, other) => one.is_none() && other.is_none(),
     }
 }
 

@@ -98,6 +98,7 @@ impl Queue {
             Decision::Refuse { refusal, reasons } => {
                 let Replica { demand, key, .. } = core.store[index];
                 self.queue.refuse(demand, growth);
+                self.note_refusal(core, index, growth);
                 self.queue.commit(key, demand);
                 let record = &mut core.store.demands[demand as usize];
                 let held = (refusal, reasons);

@@ -25,6 +25,7 @@ impl Queue {
         let (key, demand, entry) = (replica.key, replica.demand, self.entry(core, index));
         self.queue.insert_entry(key, demand, entry);
         self.shelve(core, index);
+        self.await_judgement(core, index);
         self.fresh.push_back((self.queued, index));
         if core.is_decided_outside() {
             let attempt = core.store[index].attempt_id();
@@ -37,6 +38,7 @@ impl Queue {
         if replica.wait == Wait::Queue {
             self.queue.remove(replica.key, replica.demand);
             self.unshelve(core, index);
+            self.forget_judgement(core, index);
             self.held_as_head.remove(&index);
             self.leave_group(core, index);
             // An outside program is told of every replica that leaves the queue, even if it leaves because of its
