@@ -60,10 +60,11 @@ const WORLDS_THAT_BROKE: [(&str, &str); 17] = [
 ];
 
 /// The same for worlds of pods.
-const PODS_THAT_BROKE: [(&str, &str); 3] = [
+const PODS_THAT_BROKE: [(&str, &str); 4] = [
     ("2415", "a further replica took the claim of the first pod, which ended with either of them"),
     ("2873", "a refusal was shared by jobs with the same flavors, and explained by the demand without flavors"),
     ("3765", "a node stated cores that are restricted to GPUs, and pods without GPUs got them"),
+    ("52913", "pods were preempted and replaced in turn for ever at one instant"),
 ];
 
 fn random_worlds_that_broke_once_hold() {

@@ -31,6 +31,11 @@ pub(super) type GroupId = u32;
 /// `pkg/scheduler/backend/queue/scheduling_queue.go`).
 const FLUSH_NANOS: u64 = 30_000_000_000;
 
+/// How often a group is tried at one instant before it waits for its back-off, even if the queue is empty otherwise. An
+/// attempt takes no time here, and a pod may be replaced at the instant at which it ends. So a pod that preempts others
+/// for a place could take turns with their replacements for ever without any time passing.
+const MOST_ATTEMPTS_AT_ONCE: u32 = 10;
+
 /// The state of a group of waiting pods.
 #[derive(Debug)]
 struct Group {
@@ -47,6 +52,8 @@ struct Group {
     untold: Vec<ReplicaIndex>,
     /// Number of attempts since a pod of the group was last bound.
     attempts: u32,
+    /// Number of these attempts at the instant of the last one.
+    attempts_at_once: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -124,6 +131,7 @@ impl Queue {
             refusal: None,
             untold: Vec::new(),
             attempts: 0,
+            attempts_at_once: 0,
         });
         entry.pods.insert((self.added, pod));
         entry.untold.push(pod);
@@ -162,6 +170,8 @@ impl Queue {
         self.rounds += 1;
         self.leave_state(group);
         let Some(entry) = self.groups.get_mut(&group) else { return };
+        let is_at_once = entry.refusal.as_ref().is_some_and(|last| last.since == refusal.since);
+        entry.attempts_at_once = if is_at_once { entry.attempts_at_once.saturating_add(1) } else { 1 };
         entry.attempts = entry.attempts.saturating_add(1);
         entry.refused_in = self.rounds;
         entry.refusal = Some(refusal);
@@ -186,13 +196,20 @@ impl Queue {
         untold.into_iter().filter(|pod| self.waiting.get(pod).is_some_and(|(of, _)| *of == group)).collect()
     }
 
-    /// Moves a pod to a group of its own, which is refused.
+    /// Moves a pod to a group of its own, which is refused. The attempts of the pod count on.
     pub fn set_apart(&mut self, pod: ReplicaIndex, group: GroupId, priority: i32, refusal: Refusal) {
+        let before = self.waiting.get(&pod).and_then(|(group, _)| self.groups.get(group));
+        let before = before.map(|of| (of.attempts, of.attempts_at_once, of.refusal.as_ref().map(|last| last.since)));
         self.remove(pod);
         // A pod that gets a nomination may be helped whatever GPUs are free.
         self.add(pod, group, (priority, 0));
         self.take_untold(group);
+        let since = refusal.since;
         self.refuse(group, refusal);
+        if let (Some((attempts, at_once, last)), Some(entry)) = (before, self.groups.get_mut(&group)) {
+            entry.attempts = entry.attempts.saturating_add(attempts);
+            entry.attempts_at_once += if last == Some(since) { at_once } else { 0 };
+        }
     }
 
     /// Records that an attempt failed with an error. It is repeated after the back-off.
@@ -232,13 +249,15 @@ impl Queue {
                 let entry = &self.groups[group];
                 let (Some(refusal), Some((_, first))) = (&entry.refusal, entry.pods.first()) else { continue };
                 if !options.hints || helps(*first, *plugins, event) {
-                    returning.push((*group, refusal.since, entry.attempts));
+                    let pops_early = options.pop_from_backoff
+                        && (refusal.since < now || entry.attempts_at_once < MOST_ATTEMPTS_AT_ONCE);
+                    returning.push((*group, refusal.since, entry.attempts, pops_early));
                 }
             }
         }
-        for (group, since, attempts) in returning {
+        for (group, since, attempts, pops_early) in returning {
             let until = since.saturating_add(back_off(options, attempts));
-            let state = if options.pop_from_backoff || until <= now { State::Active } else { State::BackOff { until } };
+            let state = if pops_early || until <= now { State::Active } else { State::BackOff { until } };
             self.set_state(group, state);
         }
     }
