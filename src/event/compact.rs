@@ -44,8 +44,10 @@ pub(super) fn spread(value: u64) -> (u64, usize) {
     let word = value & 0xfff_ffff | (value & 0xff_ffff_f000_0000) << 4;
     let word = word & 0x3fff_0000_3fff | (word & 0xfff_c000_0fff_c000) << 2;
     let word = word & 0x7f_007f_007f_007f | (word & 0x3f80_3f80_3f80_3f80) << 1;
-    let length = (70 - (value | 1).leading_zeros() as usize) / 7;
-    let more = 0x80_8080_8080_8080 & ((1 << (8 * (length - 1))) - 1);
+    // The number of bits divided by seven, rounded up. For these numbers, 9/64 stands for 1/7, which needs no division.
+    let length = ((64 - (value | 1).leading_zeros() as usize) * 9 + 64) / 64;
+    // Every byte but the last says that another one follows.
+    let more = 0x80_8080_8080_8080 >> (64 - 8 * length as u32);
     (word | more, length)
 }
 
