@@ -5,9 +5,10 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::compact::Compact;
+use super::forms::Shared;
 use super::input::Input;
 use super::output::Event;
-use super::packed::{Shared, write_event, write_input};
+use super::packed::{write_event, write_input};
 use super::predicted::Prediction;
 use dryrack_planted::planted;
 use dryrack_units::{SimDuration, SimTime};

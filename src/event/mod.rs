@@ -8,6 +8,7 @@
 mod compact;
 mod decider;
 mod dependence;
+mod forms;
 mod input;
 mod log;
 mod output;

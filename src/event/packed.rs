@@ -1,73 +1,23 @@
-//! Writes, without serde, the compact form of the records that every job produces. The bytes are the same as those that
-//! [`Compact`] writes through serde, but this takes a fifth of the instructions.
+//! Writes, without serde, the compact form of the records that every node and every job produces. The bytes are the same
+//! as those that [`Compact`] writes through serde, but this takes a fifth of the instructions.
 //!
 //! Other records, and fields that few jobs use, still go through serde. Each type is destructured completely, so that a
 //! new field causes a compile error here. A property test compares the bytes with serde's.
 
-use std::sync::Arc;
-
 use serde::Serialize;
 
 use super::compact::{Compact, spread};
-use super::input::{Input, Lifecycle, UsageFact, UserRequest};
+use super::forms::Shared;
+use super::input::{FleetFact, Input, Lifecycle, UsageFact, UserRequest};
 use super::output::Event;
 use super::reason::{Histogram, OWN_REASON, Reason};
-use dryrack_fleet::{GpuClaim, NodeClaim, Placement};
+use dryrack_fleet::{GpuClaim, NodeClaim, NodeSpec, Placement};
 use dryrack_ids::{AttemptId, JobId, NodeId};
 use dryrack_units::SimTime;
-use dryrack_workload::{Demand, JobSpec, RunTerms, UtilizationOverrides};
+use dryrack_workload::JobSpec;
 
 /// More than the largest number of blocks of a claim, whose numbers have sixteen bits.
 const SETS_FOLLOW: u64 = 1 << 17;
-
-/// A cache of the compact forms of values that many jobs share, keyed by address. If two values fall into the same slot,
-/// the later one replaces the earlier one, and the cache gets more slots: at most about as many as a trace has different
-/// demands.
-struct Forms<T>(Vec<Option<(Arc<T>, Vec<u8>)>>);
-
-const LEAST_FORMS: usize = 4;
-const MOST_FORMS: usize = 256;
-
-impl<T> Default for Forms<T> {
-    fn default() -> Forms<T> {
-        Forms(empty(LEAST_FORMS))
-    }
-}
-
-fn empty<T>(slots: usize) -> Vec<Option<T>> {
-    (0..slots).map(|_| None).collect()
-}
-
-impl<T: Serialize> Forms<T> {
-    fn write(&mut self, shared: &Arc<T>, out: &mut Compact<'_>) {
-        let address = Arc::as_ptr(shared).addr();
-        let slot = |slots: usize| (address >> 4 ^ address >> 12) % slots;
-        if let Some((known, form)) = &self.0[slot(self.0.len())] {
-            // The cached reference keeps the value alive, so no other value can have its address.
-            if Arc::ptr_eq(known, shared) {
-                out.0.extend_from_slice(form);
-                return;
-            }
-            if self.0.len() < MOST_FORMS {
-                self.0 = empty(4 * self.0.len());
-            }
-        }
-        let place = slot(self.0.len());
-        let mut form = self.0[place].take().map_or(Vec::new(), |(_, form)| form);
-        form.clear();
-        Compact(&mut form).by_serde(&**shared);
-        out.0.extend_from_slice(&form);
-        self.0[place] = Some((Arc::clone(shared), form));
-    }
-}
-
-/// Caches for the parts of job specs that many jobs share.
-#[derive(Default)]
-pub(super) struct Shared {
-    demands: Forms<Demand>,
-    terms: Forms<RunTerms>,
-    utilizations: Forms<UtilizationOverrides>,
-}
 
 pub(super) fn write_input(input: &Input, shared: &mut Shared, out: &mut Vec<u8>) {
     let mut out = Compact(out);
@@ -87,6 +37,13 @@ pub(super) fn write_input(input: &Input, shared: &mut Shared, out: &mut Vec<u8>)
             out.spec(spec, shared);
         }
         Input::Wakeup => out.0.push(14),
+        Input::Fleet(FleetFact::NodeDeclared { node, state, spec: NodeSpec { name, shape } }) => {
+            out.0.push(1);
+            out.node(*node);
+            out.0.push(*state as u8);
+            out.text(name);
+            shared.shapes.write(shape, &mut out);
+        }
         Input::Usage(UsageFact::Sample { attempt, at, utilization, memory }) => {
             out.0.push(9);
             out.attempt(*attempt);
@@ -352,6 +309,8 @@ impl Compact<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use proptest::collection::vec;
     use proptest::option;
     use proptest::prelude::*;
@@ -359,14 +318,17 @@ mod tests {
 
     use super::*;
     use crate::OwnReason;
+    use crate::forms::MOST_FORMS;
     use crate::{Outcome, Phase, Refusal};
+    use dryrack_fleet::{GpuShape, NodeShape, NodeState};
     use dryrack_ids::GpuId;
     use dryrack_objects::Pod;
     use dryrack_units::{Bytes, GpuShare, MilliCpu, Permille, RequestRate, Score, SimDuration};
     use dryrack_workload::{
-        Backoff, Condition, Dependency, Ending, Gang, GpuDemand, GpuSpeed, GpuTake, IdleGpus, IdleLimit, Pick,
+        Backoff, Condition, Demand, Dependency, Ending, Gang, GpuDemand, GpuSpeed, GpuTake, IdleGpus, IdleLimit, Pick,
         PolicySource, QueuedPart, QueuedPodSet, QueuedTopology, QueuedWorkload, Restart, RetryPolicy, RunLimit,
-        Scaling, SlurmTerms, Speed, SpeedSource, Speeds, StartupOrder, StopCriteria, TaskDemand, Unselectable,
+        RunTerms, Scaling, SlurmTerms, Speed, SpeedSource, Speeds, StartupOrder, StopCriteria, TaskDemand,
+        Unselectable, UtilizationOverrides,
     };
 
     /// Draws both small and large numbers, because the length of the output depends on the size.
@@ -566,11 +528,27 @@ mod tests {
         })
     }
 
+    fn state() -> impl Strategy<Value = NodeState> {
+        use NodeState::*;
+        select(vec![Joining, Ready, NotReady, Unreachable, Maintenance, Gone])
+    }
+
+    fn shape() -> impl Strategy<Value = Arc<NodeShape>> {
+        (number(), number(), vec((text(), number()), 0..3)).prop_map(|(cpu, ram, gpus)| {
+            let gpu = |(model, memory): (Arc<str>, u64)| GpuShape::of(&model, Bytes::new(memory));
+            let gpus = gpus.into_iter().map(gpu).collect();
+            Arc::new(NodeShape::of(MilliCpu::new(cpu), Bytes::new(ram), gpus))
+        })
+    }
+
     fn input() -> impl Strategy<Value = Input> {
         let job = || count().prop_map(|job| JobId::new(job as usize));
         prop_oneof![
             (attempt(), fact()).prop_map(|(attempt, fact)| Input::Attempt { attempt, fact }),
             job().prop_map(|job| Input::User(UserRequest::Cancel { job })),
+            (node(), state(), text(), shape()).prop_map(|(node, state, name, shape)| {
+                Input::Fleet(FleetFact::NodeDeclared { node, state, spec: NodeSpec { name, shape } })
+            }),
             (job(), spec()).prop_map(|(job, spec)| Input::Submit { job, spec: Arc::new(spec) }),
             Just(Input::Wakeup),
             sample(),
