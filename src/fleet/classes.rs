@@ -413,9 +413,13 @@ impl Classes {
     /// The shapes with a class that changed after the first `read` changes of all shapes, each once, latest change
     /// first.
     pub fn changed_shapes(&self, read: u64) -> impl Iterator<Item = usize> + '_ {
-        let of = |shape: u32| &self.changes[shape as usize];
-        let by_change = std::iter::successors(self.newest, move |shape| of(*shape).before);
-        by_change.take_while(move |shape| of(*shape).changed >= read).map(|shape| shape as usize)
+        let mut next = self.newest;
+        std::iter::from_fn(move || {
+            let shape = next? as usize;
+            let changes = &self.changes[shape];
+            next = changes.before;
+            (changes.changed >= read).then_some(shape)
+        })
     }
 
     /// How many changes all shapes have had together.
@@ -427,13 +431,17 @@ impl Classes {
         self.inhabited.iter().map(|id| (*id, &self.slots[id.index()]))
     }
 
-    /// The classes of a shape that changed after the first `read` changes of the shape, each once, latest change first.
-    /// Some of them may be empty.
-    pub fn changes(&self, shape: usize, read: u64) -> impl Iterator<Item = ClassId> + '_ {
-        let known = |id: ClassId| (id != NOWHERE).then_some(id);
-        let by_change =
-            std::iter::successors(known(self.changes[shape].newest), move |id| known(self.heads[id.index()].before));
-        by_change.take_while(move |id| self.heads[id.index()].changed >= read)
+    /// The classes of a shape that changed after the first `read` changes of the shape, each once and with its head,
+    /// latest change first. Some of them may be empty.
+    pub fn changes(&self, shape: usize, read: u64) -> impl Iterator<Item = (ClassId, &ClassHead)> + '_ {
+        let mut next = self.changes[shape].newest;
+        std::iter::from_fn(move || {
+            let id = next;
+            // `NOWHERE` has no head.
+            let head = self.heads.get(id.index())?;
+            next = head.before;
+            (head.changed >= read).then_some((id, head))
+        })
     }
 
     /// How many changes the shape has had.

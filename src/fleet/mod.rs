@@ -194,9 +194,9 @@ impl Fleet {
         self.classes.all_changes()
     }
 
-    /// The classes of a shape that changed after the first `read` changes of the shape, each once. Some of them may be
-    /// empty.
-    pub fn class_changes(&self, shape: usize, read: u64) -> impl Iterator<Item = ClassId> + '_ {
+    /// The classes of a shape that changed after the first `read` changes of the shape, each once and with its head. Some
+    /// of them may be empty.
+    pub fn class_changes(&self, shape: usize, read: u64) -> impl Iterator<Item = (ClassId, &ClassHead)> + '_ {
         self.classes.changes(shape, read)
     }
 

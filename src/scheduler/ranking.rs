@@ -30,7 +30,7 @@ use super::uniform::Uniform;
 use super::verdict::{Reads, Verdict};
 use super::{claimable, consolidate};
 use dryrack_event::{Histogram, Reason, Refusal};
-use dryrack_fleet::{ClassId, Fleet, GpuState, Placement};
+use dryrack_fleet::{ClassHead, ClassId, Fleet, GpuState, Placement};
 use dryrack_ids::NodeId;
 use dryrack_units::Score;
 use dryrack_workload::{Demand, Gang, TaskGroup};
@@ -101,10 +101,6 @@ impl Refused {
 
     fn add(&mut self, code: u32, count: u32) {
         *self.count(code) += count;
-    }
-
-    fn remove(&mut self, code: u32, count: u32) {
-        *self.count(code) -= count;
     }
 
     fn histogram(&self) -> Histogram {
@@ -317,10 +313,13 @@ impl Ranking {
                 continue;
             }
             let read = std::mem::replace(&mut part.read, fleet.class_change_count(index));
-            for class in fleet.class_changes(index, read) {
-                if self.take_in(fleet, class) {
+            if self.slots.len() < fleet.class_slots() {
+                self.slots.resize(fleet.class_slots(), Slot::UNKNOWN);
+            }
+            for (class, head) in fleet.class_changes(index, read) {
+                if self.take_in(class, head) {
                     let standing = judge(options, demand, (fleet, index), &self.shapes[index], class, known);
-                    self.enter(fleet, class, standing);
+                    self.enter(class, head, standing);
                 }
             }
         }
@@ -352,40 +351,33 @@ impl Ranking {
     }
 
     /// Updates a class that has changed. Returns whether the class is new and must be judged.
-    fn take_in(&mut self, fleet: &Fleet, id: ClassId) -> bool {
-        if self.slots.len() <= id.index() {
-            self.slots.resize(fleet.class_slots(), Slot::UNKNOWN);
-        }
+    fn take_in(&mut self, id: ClassId, head: &ClassHead) -> bool {
         let slot = &mut self.slots[id.index()];
-        let refused_as = slot.standing.refused_as();
-        if let Some(reason) = refused_as {
-            self.refused.remove(reason, slot.of);
+        let is_judged = slot.generation == head.generation() && slot.standing != Standing::UNKNOWN;
+        // The result of an empty class stays valid, because the class may get members in this state again.
+        if let Some(reason) = slot.standing.refused_as() {
+            let counted = if is_judged { head.len() } else { 0 };
+            let count = self.refused.count(reason);
+            *count = *count - slot.of + counted;
+            slot.of = counted;
+            return !is_judged && !head.is_empty();
         }
-        let head = fleet.class_head(id);
         if head.is_empty() {
-            // The result of the class stays valid, because the class may get members in this state again.
-            slot.of = if refused_as.is_some() { 0 } else { UNSUBMITTED };
+            slot.of = UNSUBMITTED;
             return false;
         }
-        if slot.generation != head.generation() || slot.standing == Standing::UNKNOWN {
-            return true;
+        if is_judged {
+            let first = head.first();
+            let entered = std::mem::replace(&mut slot.of, first.index() as u32);
+            if entered != slot.of {
+                self.best.push(Place::new(slot.standing, first, id));
+            }
         }
-        if let Some(reason) = refused_as {
-            slot.of = head.len();
-            self.refused.add(reason, slot.of);
-            return false;
-        }
-        let first = head.first();
-        let entered = std::mem::replace(&mut slot.of, first.index() as u32);
-        if entered != slot.of {
-            self.best.push(Place::new(slot.standing, first, id));
-        }
-        false
+        !is_judged
     }
 
     /// Records the result of a class that has members: counts it as refused, or puts it in the heap.
-    fn enter(&mut self, fleet: &Fleet, class: ClassId, standing: Standing) {
-        let head = fleet.class_head(class);
+    fn enter(&mut self, class: ClassId, head: &ClassHead, standing: Standing) {
         let of = match standing.refused_as() {
             Some(reason) => {
                 self.refused.add(reason, head.len());
