@@ -293,7 +293,7 @@ impl Classes {
         let class = self.find_or_open(shape_index, status, None);
         self.enter(class, node);
         self.of_node.push(class);
-        self.note_change(class);
+        self.note_changes(shape_index as usize, &[class]);
         Arc::clone(&self.shapes[shape_index as usize].shape)
     }
 
@@ -321,15 +321,14 @@ impl Classes {
         };
         if new_id == old_id {
             if its_own.is_some() {
-                self.note_change(old_id);
+                self.note_changes(shape_index as usize, &[old_id]);
             }
             return;
         }
         self.leave(old_id, node);
         self.enter(new_id, node);
         self.of_node[node.index()] = new_id;
-        self.note_change(old_id);
-        self.note_change(new_id);
+        self.note_changes(shape_index as usize, &[old_id, new_id]);
     }
 
     fn enter(&mut self, id: ClassId, node: NodeId) {
@@ -348,7 +347,9 @@ impl Classes {
         let (class, head) = (&mut self.slots[id.index()], &mut self.heads[id.index()]);
         class.members.remove(&node);
         head.len -= 1;
-        if let Some(first) = class.members.first().filter(|_| head.first == node) {
+        if head.first == node
+            && let Some(first) = class.members.first()
+        {
             head.first = first;
         }
         if head.len == 0 {
@@ -364,29 +365,31 @@ impl Classes {
         }
     }
 
-    /// Records a change of a class and moves the class to the front of its shape's list.
-    fn note_change(&mut self, id: ClassId) {
-        let shape = self.heads[id.index()].shape_index();
+    /// Records one change of these classes of a shape. Moves each class to the front of the shape's list.
+    fn note_changes(&mut self, shape: usize, ids: &[ClassId]) {
         self.note_change_of(shape);
         let (heads, changes) = (&mut self.heads, &mut self.changes[shape]);
-        heads[id.index()].changed = changes.count;
-        changes.count += 1;
-        if changes.newest == id {
-            return;
-        }
-        let ClassHead { before, after, .. } = heads[id.index()];
-        // Only a class that was not in the list has no successor here.
-        if after != NOWHERE {
-            heads[after.index()].before = before;
-            if before != NOWHERE {
-                heads[before.index()].after = after;
+        for id in ids {
+            let head = &mut heads[id.index()];
+            head.changed = changes.count;
+            if changes.newest == *id {
+                continue;
+            }
+            let newest = std::mem::replace(&mut changes.newest, *id);
+            let (before, after) = (head.before, head.after);
+            (head.before, head.after) = (newest, NOWHERE);
+            // Only a class that was not in the list has no successor here.
+            if after != NOWHERE {
+                heads[after.index()].before = before;
+                if before != NOWHERE {
+                    heads[before.index()].after = after;
+                }
+            }
+            if newest != NOWHERE {
+                heads[newest.index()].after = *id;
             }
         }
-        let newest = std::mem::replace(&mut changes.newest, id);
-        if newest != NOWHERE {
-            heads[newest.index()].after = id;
-        }
-        (heads[id.index()].before, heads[id.index()].after) = (newest, NOWHERE);
+        changes.count += 1;
     }
 
     /// Records a change of a shape and moves the shape to the front of the list of shapes.
