@@ -167,6 +167,14 @@ impl Control {
         self
     }
 
+    /// Makes room for this many nodes and jobs. More or fewer may come.
+    pub fn expecting(mut self, nodes: usize, jobs: usize) -> Control {
+        self.core.fleet.reserve(nodes);
+        self.core.nodes.reserve(nodes);
+        self.core.store.reserve(jobs);
+        self
+    }
+
     /// Drops the records of jobs that have ended. After that, questions about these jobs have no answer, and the
     /// profile cannot change. Flows whose records outlive their jobs keep all records.
     pub fn dropping_ended(mut self) -> Control {

@@ -122,6 +122,15 @@ pub fn run_streamed(
     drive(rehearsal, ArrivalSource::streamed(arrivals), options, sinks, None)
 }
 
+fn new_control(rehearsal: &Rehearsal, options: RunOptions) -> Control {
+    let control = Control::with_grouping(Arc::clone(&rehearsal.profile), rehearsal.seed, options.grouping)
+        .with_caching(options.caching)
+        .expecting(rehearsal.nodes.len(), rehearsal.arrivals.len());
+    // When a branch changes the profile, all jobs that ever arrived are put in order again, so they must not be
+    // dropped.
+    if rehearsal.branch.is_some() { control } else { control.dropping_ended() }
+}
+
 fn drive<'a>(
     rehearsal: &'a Rehearsal,
     arrival_source: ArrivalSource<'a>,
@@ -129,13 +138,7 @@ fn drive<'a>(
     sinks: &mut [&mut dyn Sink],
     mut deciding: Option<Deciding<'_>>,
 ) -> RunEnd {
-    let mut control = Control::with_grouping(Arc::clone(&rehearsal.profile), rehearsal.seed, options.grouping)
-        .with_caching(options.caching);
-    // When a branch changes the profile, all jobs that ever arrived are put in order again, so they must not be
-    // dropped.
-    if rehearsal.branch.is_none() {
-        control = control.dropping_ended();
-    }
+    let mut control = new_control(rehearsal, options);
     let bounds = Bounds::new(rehearsal, options.most_records);
     let mut counted = &bounds;
     let mut all: Vec<&mut dyn Sink> = vec![&mut counted];

@@ -119,6 +119,11 @@ impl Fleet {
         fleet.index() < self.fleets.len()
     }
 
+    /// Makes room for this many nodes, so that they are not moved as they are declared.
+    pub fn reserve(&mut self, nodes: usize) {
+        self.nodes.reserve(nodes);
+    }
+
     /// Adds a node. Ids are assigned in order.
     pub fn declare(&mut self, spec: &NodeSpec, state: NodeState) -> NodeId {
         let id = NodeId::new(self.nodes.len());

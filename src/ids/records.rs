@@ -27,6 +27,13 @@ impl<T> Records<T> {
         Records { places: Vec::with_capacity(count), kept: Vec::with_capacity(count), free: Vec::new() }
     }
 
+    /// Makes room for `count` more records, so that they are not moved as they come. Most of them may be dropped before
+    /// the last one comes, so there is room for at most 16,384 at once.
+    pub fn reserve(&mut self, count: usize) {
+        self.places.reserve(count);
+        self.kept.reserve(count.min(1 << 14));
+    }
+
     /// How many records were ever pushed. This is the number of the next record.
     pub fn len(&self) -> usize {
         self.places.len()

@@ -33,6 +33,11 @@ pub struct Nodes {
 }
 
 impl Nodes {
+    /// Makes room for this many nodes.
+    pub fn reserve(&mut self, nodes: usize) {
+        self.records.reserve(nodes);
+    }
+
     /// Adds the record of the next node, which is in this state.
     pub fn add(&mut self, state: NodeState) {
         self.records.push(NodeRecord {

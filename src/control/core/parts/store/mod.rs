@@ -74,6 +74,12 @@ impl IndexMut<JobId> for Store {
 }
 
 impl Store {
+    /// Makes room for this many jobs with one replica each.
+    pub fn reserve(&mut self, jobs: usize) {
+        self.jobs.reserve(jobs);
+        self.replicas.reserve(jobs);
+    }
+
     /// The job of a replica.
     pub fn job_of(&self, index: ReplicaIndex) -> &JobRecord {
         &self[self[index].job]
