@@ -33,6 +33,10 @@ impl<T: Copy + Ord> OrderedSet<T> {
     /// Adds an item. Returns whether the item is new.
     pub fn insert(&mut self, item: T) -> bool {
         match &mut self.0 {
+            Storage::Listed(list) if list.is_empty() => {
+                list.push(item);
+                true
+            }
             Storage::Listed(list) => {
                 let place = list.partition_point(|other| *other > item);
                 if list.get(place) == Some(&item) {
@@ -53,6 +57,10 @@ impl<T: Copy + Ord> OrderedSet<T> {
     pub fn remove(&mut self, item: &T) -> bool {
         match &mut self.0 {
             Storage::Listed(list) => {
+                if list.last() == Some(item) {
+                    list.pop();
+                    return true;
+                }
                 let place = list.partition_point(|other| other > item);
                 let is_there = list.get(place) == Some(item);
                 if is_there {
