@@ -3,11 +3,20 @@
 use std::cmp::Reverse;
 
 use super::Core;
-use super::timer::{Entry, Timer};
+use super::parts::clouds::Clouds;
+use super::parts::kept::Kept;
+use super::parts::nodes::Nodes;
+use super::parts::services::Services;
+use super::store::Store;
+use super::timer::{Entry, Timer, Timers};
+use crate::admission::Admission;
 use dryrack_units::SimTime;
 
 impl Core {
     pub(crate) fn pop_due_timer(&mut self) -> Option<Timer> {
+        if !self.timers.may_be_due(self.now) {
+            return None;
+        }
         let Reverse((at, number, timer)) = self.next_timer()?;
         if at > self.now {
             return None;
@@ -22,23 +31,38 @@ impl Core {
     }
 
     fn next_timer(&mut self) -> Option<Entry> {
-        let mut timers = std::mem::take(&mut self.timers);
-        let next = timers.next(|timer| self.is_valid(timer));
-        self.timers = timers;
-        next
+        let (timers, validity) = self.timers_and_validity();
+        timers.next(|timer| validity.holds(timer))
     }
 
     /// Sorts the timers of this instant among the later ones, because the instant is over.
     #[inline]
     pub(super) fn keep_timers(&mut self) {
         if self.timers.has_fresh() {
-            let mut timers = std::mem::take(&mut self.timers);
-            timers.keep(|timer| self.is_valid(timer));
-            self.timers = timers;
+            let (timers, validity) = self.timers_and_validity();
+            timers.keep(|timer| validity.holds(timer));
         }
     }
 
-    fn is_valid(&self, timer: Timer) -> bool {
+    #[inline]
+    fn timers_and_validity(&mut self) -> (&mut Timers, Validity<'_>) {
+        let Core { timers, store, nodes, clouds, services, admission, kept, .. } = self;
+        (timers, Validity { store, nodes, clouds, services, admission, kept })
+    }
+}
+
+/// The state that decides whether a timer is void.
+struct Validity<'a> {
+    store: &'a Store,
+    nodes: &'a Nodes,
+    clouds: &'a Clouds,
+    services: &'a Services,
+    admission: &'a Admission,
+    kept: &'a Kept,
+}
+
+impl Validity<'_> {
+    fn holds(&self, timer: Timer) -> bool {
         match timer {
             Timer::SilenceExpired { node, epoch } | Timer::Evict { node, epoch } => {
                 self.nodes[node.index()].epoch == epoch

@@ -118,6 +118,11 @@ impl Timers {
         self.computation = None;
     }
 
+    /// Whether a timer, which may be void, is set for this time or an earlier one.
+    pub fn may_be_due(&self, now: SimTime) -> bool {
+        self.heap.peek().into_iter().chain(&self.fresh).any(|Reverse((at, ..))| *at <= now)
+    }
+
     /// The next timer that is not void.
     pub fn next(&mut self, is_valid: impl Fn(Timer) -> bool) -> Option<Entry> {
         if self.fresh.len() > MOST_FRESH {
