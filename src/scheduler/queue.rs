@@ -5,6 +5,7 @@
 //! placing jobs frees no resources. Both rules are exact for every pipeline whose verdicts depend only on the demand
 //! and the fleet.
 
+use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::ops::Bound;
@@ -38,16 +39,11 @@ impl QueueKey {
     /// Makes the key of an entry. If the order changes with time, the key does not say where the entry is now. Only
     /// [`WaitQueue`] knows that.
     pub fn new(order: &[OrderKey], entry: Entry) -> QueueKey {
-        QueueKey::with_ranks(order, &entry, |key| key.fixed_rank(&entry))
-    }
-
-    fn with_ranks(order: &[OrderKey], entry: &Entry, rank: impl Fn(OrderKey) -> u64) -> QueueKey {
-        let Entry { submitted, replica, line, .. } = *entry;
+        let Entry { submitted, replica, line, .. } = entry;
         let priority = if order.contains(&OrderKey::Priority) { entry.priority } else { 0 };
         let mut ranks = [0; MOST_KEYS];
-        let keys = order.iter().filter(|key| **key != OrderKey::Priority);
-        for (place, key) in ranks.iter_mut().zip(keys) {
-            *place = rank(*key);
+        for (place, key) in ranks.iter_mut().zip(ranked(order)) {
+            *place = key.fixed_rank(&entry);
         }
         let is_reversed = planted!(EqualEstimatesLastFirst) && order.contains(&OrderKey::Estimate);
         let submitted = if is_reversed { u64::MAX - submitted } else { submitted };
@@ -67,6 +63,11 @@ impl QueueKey {
     }
 }
 
+/// The keys of an order that have a rank in [`QueueKey`].
+fn ranked(order: &[OrderKey]) -> impl Iterator<Item = OrderKey> {
+    order.iter().copied().filter(|key| *key != OrderKey::Priority)
+}
+
 /// Waiting entries with the same demand.
 #[derive(Clone, Debug, Default)]
 struct Group {
@@ -80,6 +81,9 @@ struct Group {
     refused_at: Option<u64>,
 }
 
+/// The entry at the head of a line, with the number of its demand. `None` if the line is empty.
+type Head = Option<(QueueKey, u32)>;
+
 /// Entries that wait in one line. No entry may start before the head of the line.
 #[derive(Clone, Debug, Default)]
 struct Line {
@@ -90,9 +94,12 @@ struct Line {
     by_user: BTreeMap<u32, OrderedSet<(QueueKey, u32)>>,
     /// The entry that stays the head until it fits.
     committed: Option<(QueueKey, u32)>,
+    /// The head, if places change because of charged usage alone, and the number of the queue's changes for which it was
+    /// found.
+    moved_head: Cell<Option<(u64, Head)>>,
     /// The head, if the order does not change with time. It is stored separately because most entries come to an empty
     /// line and leave it at once.
-    head: Option<(QueueKey, u32)>,
+    head: Head,
 }
 
 impl Line {
@@ -117,8 +124,9 @@ pub struct WaitQueue {
     lines: Vec<Line>,
     /// Lines whose head changed or was refused since [`WaitQueue::restless_heads`] was last called.
     restless: Vec<u32>,
-    /// The keys of the order, if places can change while entries wait.
-    moving: Option<Vec<OrderKey>>,
+    /// The keys of the order that change while entries wait, each with its index among the ranks. `None` if there are
+    /// none.
+    moving: Option<SmallVec<[(usize, OrderKey); MOST_KEYS]>>,
     /// Whether places change only because of the users' charged usage.
     moves_by_user: bool,
     entries: BTreeMap<u32, Entry>,
@@ -183,6 +191,7 @@ impl Walk {
 
 impl WaitQueue {
     pub fn new(discipline: Discipline, order: &[OrderKey]) -> WaitQueue {
+        let moving: SmallVec<_> = ranked(order).enumerate().take(MOST_KEYS).filter(|(_, key)| key.moves()).collect();
         WaitQueue {
             discipline,
             len: 0,
@@ -190,7 +199,7 @@ impl WaitQueue {
             all: OrderedSet::default(),
             lines: Vec::new(),
             restless: Vec::new(),
-            moving: order.iter().any(|key| key.moves()).then(|| order.to_vec()),
+            moving: Some(moving).filter(|moving| !moving.is_empty()),
             moves_by_user: order.iter().all(|key| !key.moves() || *key == OrderKey::FairShare),
             entries: BTreeMap::new(),
             charged: Vec::new(),
@@ -245,14 +254,11 @@ impl WaitQueue {
 
     /// The key of the entry's current place. If the order does not change with time, this is the entry's own key.
     pub fn place_of(&self, key: QueueKey, now: SimTime) -> QueueKey {
-        let entry = self.entries.get(&key.replica);
+        let Some((moving, entry)) = self.moving.as_ref().zip(self.entries.get(&key.replica)) else { return key };
         let moment = Moment { now, charged: &self.charged };
-        let moved = self
-            .moving
-            .as_ref()
-            .zip(entry)
-            .map(|(order, entry)| QueueKey::with_ranks(order, entry, |key| key.rank_at(entry, &moment)));
-        moved.unwrap_or(key)
+        let mut moved = key;
+        moving.iter().for_each(|(place, key)| moved.ranks[*place] = key.rank_at(entry, &moment));
+        moved
     }
 
     /// The current head of each line, in order of the lines.
@@ -275,18 +281,31 @@ impl WaitQueue {
         heads
     }
 
-    fn head_of(&self, line: &Line, now: SimTime) -> Option<(QueueKey, u32)> {
+    fn head_of(&self, line: &Line, now: SimTime) -> Head {
         if let Some(head) = line.committed {
             return Some(head);
         }
         match &self.moving {
             None => line.head,
             Some(_) if self.moves_by_user => {
-                let firsts = line.by_user.values().filter_map(OrderedSet::first);
-                firsts.min_by_key(|(key, _)| self.place_of(*key, now))
+                if let Some((changes, head)) = line.moved_head.get()
+                    && changes == self.changes
+                {
+                    return head;
+                }
+                let head = self.foremost(line.by_user.values().filter_map(OrderedSet::first), now);
+                line.moved_head.set(Some((self.changes, head)));
+                head
             }
-            Some(_) => line.waiting.iter().min_by_key(|(key, _)| self.place_of(*key, now)),
+            Some(_) => self.foremost(line.waiting.iter(), now),
         }
+    }
+
+    /// The entry with the first place. Places are computed only if there is a choice.
+    fn foremost(&self, mut entries: impl Iterator<Item = (QueueKey, u32)>, now: SimTime) -> Option<(QueueKey, u32)> {
+        let first = entries.next()?;
+        let Some(second) = entries.next() else { return Some(first) };
+        [first, second].into_iter().chain(entries).min_by_key(|(key, _)| self.place_of(*key, now))
     }
 
     /// Whether the entry waits behind the head of its line.
@@ -423,7 +442,7 @@ impl WaitQueue {
     }
 
     /// Replaces the head of a line. The new head must not be in the set of entries behind it.
-    fn set_head(&mut self, number: u32, head: Option<(QueueKey, u32)>) {
+    fn set_head(&mut self, number: u32, head: Head) {
         let before = std::mem::replace(&mut self.lines[number as usize].head, head);
         if let Some((key, demand)) = before {
             let group = &mut self.groups[demand as usize];
@@ -450,7 +469,7 @@ impl WaitQueue {
         }
         let is_open = |(_, demand): &(QueueKey, u32)| self.groups[*demand as usize].refused_at.is_none();
         let heads = self.heads(now).chain(self.all.iter());
-        heads.filter(is_open).min_by_key(|(key, _)| self.place_of(*key, now))
+        self.foremost(heads.filter(is_open), now)
     }
 
     /// Records that the head of a group does not fit until the fleet grows further.
