@@ -45,6 +45,10 @@ impl Pace {
     /// The time that this much work takes, rounded up to whole nanoseconds.
     fn time(self, work: SimDuration) -> SimDuration {
         let (done, per) = self.rate();
+        // The division of such long numbers is slow, and most attempts work at full speed.
+        if done == per {
+            return work;
+        }
         let nanos = (u128::from(work.as_nanos()) * per).div_ceil(done);
         SimDuration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }

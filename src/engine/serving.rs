@@ -107,6 +107,12 @@ impl Services {
         }
     }
 
+    /// Whether a replica may have changed since the last [`Services::follow`].
+    #[inline]
+    pub fn may_have_changed(&self) -> bool {
+        self.is_touched && !self.started.is_empty()
+    }
+
     /// Brings the replicas of all services in line with the attempts.
     pub fn follow(
         &mut self,

@@ -6,6 +6,7 @@ mod sampling;
 mod serving;
 mod together;
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -93,6 +94,11 @@ impl WorldAttempt {
             sampled_every: None,
             sampler: None,
         }
+    }
+
+    /// The placement of an attempt that puts a known load on its GPUs.
+    fn loading(&self) -> Option<&Placement> {
+        self.placement.as_ref().filter(|_| self.behavior.usage.is_some())
     }
 
     fn course(&self) -> (&JobBehavior, Pace) {
@@ -214,12 +220,12 @@ impl<'a> World<'a> {
         if !self.leaving.is_empty() {
             self.let_go(now);
         }
-        let limits = self.limits();
+        let rehearsal = self.rehearsal;
         let mut early = Vec::new();
         while let Some((job, arrival)) = self.arrival_source.take(now) {
             inputs.push(Input::Submit { job, spec: Arc::clone(&arrival.spec) });
             traffic::begin(&mut self.queue, arrival, job);
-            self.services.begin(&mut self.queue, arrival, job, limits);
+            self.services.begin(&mut self.queue, arrival, job, World::limits(rehearsal));
             if !self.early.is_empty() {
                 early.extend(self.early.remove(&job).into_iter().flatten());
             }
@@ -474,7 +480,7 @@ impl<'a> World<'a> {
         if fact == Lifecycle::Started {
             known.started = Some(now);
             self.services.started(attempt);
-            if let Some(placement) = &known.placement {
+            if let Some(placement) = known.loading() {
                 self.shared_gpus.started(attempt, placement);
             }
             let sampled_every = known.sampled_every;
@@ -497,11 +503,14 @@ impl<'a> World<'a> {
 
     /// Reports a fact of an attempt. If a node of the attempt cannot be heard, it sends the report later.
     fn tell(&mut self, now: SimTime, attempt: AttemptId, fact: Lifecycle, inputs: &mut Vec<Input>) {
-        let known = self.attempts.get_mut(&attempt).expect("only a known run has facts");
+        let Entry::Occupied(mut entry) = self.attempts.entry(attempt) else {
+            panic!("{attempt} has facts but is unknown")
+        };
+        let known = entry.get_mut();
         let is_over = fact.is_end();
         known.alive &= !is_over;
         self.services.is_touched |= is_over;
-        if let Some(placement) = known.placement.as_ref().filter(|_| is_over) {
+        if let Some(placement) = known.loading().filter(|_| is_over) {
             self.shared_gpus.ended(attempt, placement);
         }
         let claims = known.placement.as_ref().map_or(&[][..], |placement| placement.claims());
@@ -509,17 +518,15 @@ impl<'a> World<'a> {
         let speaks = |node| speaker.is_none_or(|speaker| speaker == node);
         let unheard =
             claims.iter().find(|claim| speaks(claim.node) && self.nodes[claim.node.index()].is_out_of_reach());
-        match unheard {
-            Some(claim) => self.nodes[claim.node.index()].unsent.push((attempt, fact)),
-            None => {
-                let fate = self.ack_fate(attempt);
-                // If the last report is lost, the attempt is kept, because its node still knows of its end.
-                if is_over && fate != Fate::Never {
-                    self.attempts.remove(&attempt);
-                }
-                self.send(now, (attempt, fact), fate, inputs);
-            }
+        if let Some(claim) = unheard {
+            return self.nodes[claim.node.index()].unsent.push((attempt, fact));
         }
+        let fate = known.ack_fate(self.rehearsal.seed, attempt);
+        // If the last report is lost, the attempt is kept, because its node still knows of its end.
+        if is_over && fate != Fate::Never {
+            entry.remove();
+        }
+        self.send(now, (attempt, fact), fate, inputs);
     }
 
     /// Sends a report about an attempt. Depending on `fate`, the report arrives at once, later, twice or never.
@@ -602,7 +609,8 @@ impl<'a> World<'a> {
             let witness = placement.claims().iter().any(|claim| self.nodes[claim.node.index()].heard);
             match witness {
                 true => {
-                    let fate = self.ack_fate(attempt);
+                    let known = self.attempts.get_mut(&attempt).expect("just listed");
+                    let fate = known.ack_fate(self.rehearsal.seed, attempt);
                     self.send(now, (attempt, Lifecycle::NodeFailed), fate, inputs);
                 }
                 false => self.nodes[id.index()].unsent.push((attempt, Lifecycle::NodeFailed)),
