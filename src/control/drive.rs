@@ -22,8 +22,20 @@ pub fn step(
     drain(control, (number, now), sinks, obey);
 }
 
+/// Passes on all outputs. Most inputs have none, so this is checked before anything else.
 #[inline]
 fn drain(
+    control: &mut Control,
+    number_and_now: (u64, SimTime),
+    sinks: &mut [&mut dyn Sink],
+    obey: &mut impl FnMut(SimTime, Command),
+) {
+    if !control.is_drained() {
+        drain_all(control, number_and_now, sinks, obey);
+    }
+}
+
+fn drain_all(
     control: &mut Control,
     (number, now): (u64, SimTime),
     sinks: &mut [&mut dyn Sink],

@@ -261,6 +261,12 @@ impl Control {
         }
     }
 
+    /// Whether all outputs were taken.
+    #[inline]
+    pub(crate) fn is_drained(&self) -> bool {
+        self.core.is_drained()
+    }
+
     /// Takes the oldest output that was not yet taken.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.core.poll_output()

@@ -71,22 +71,28 @@ impl UtilizationOptions {
     /// The policy that applies to a run with this configuration, and where the policy was stated.
     pub fn bind(&self, over: &UtilizationOverrides) -> Option<(PolicySource, UtilizationPolicy)> {
         // If only the configuration counts, a statement from a project's profiles is ignored except for its interval.
-        let unread = UtilizationOverrides { interval: over.interval, ..UtilizationOverrides::default() };
+        let unread;
         let over = match (self.reads, over.from) {
-            (PolicyReads::Configuration, PolicySource::Profile) => &unread,
+            (PolicyReads::Configuration, PolicySource::Profile) => {
+                unread = UtilizationOverrides { interval: over.interval, ..UtilizationOverrides::default() };
+                &unread
+            }
             (PolicyReads::ProfileAndConfiguration, _) | (_, PolicySource::Configuration) => over,
         };
         let (minimum, window) = match self.reads {
             PolicyReads::ProfileAndConfiguration => (self.min_gpu_utilization, self.time_window),
             PolicyReads::Configuration => (None, None),
         };
+        // Most runs have no policy, so this comes first.
+        let min_gpu_utilization = over.min_gpu_utilization.or(minimum)?;
+        let time_window = over.time_window.or(window)?;
         let interval = over.interval.unwrap_or(self.interval);
         let longest_gap = over.longest_gap.or(self.longest_gap);
         let policy = UtilizationPolicy {
             rule: self.rule,
             mode: over.mode.unwrap_or(self.mode),
-            min_gpu_utilization: over.min_gpu_utilization.or(minimum)?,
-            time_window: over.time_window.or(window)?,
+            min_gpu_utilization,
+            time_window,
             gpus: over.gpus.unwrap_or(self.gpus),
             at_minimum: over.at_minimum.unwrap_or(self.at_minimum),
             interval,

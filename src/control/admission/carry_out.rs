@@ -18,10 +18,14 @@ use dryrack_workload::{Demand, DemandKind, Gang, TaskDemand, TaskSet};
 type Seen = Vec<(WorkloadId, Verdict, u32, Vec<(u32, Vec<(u32, u32)>)>)>;
 
 /// Judges everything that has changed at this instant, and carries it out.
+#[inline]
 pub(crate) fn settle(core: &mut Core, flow: &mut dyn Flow) {
-    if !core.admission.is_used() {
-        return;
+    if core.admission.is_used() {
+        judge_changes(core, flow);
     }
+}
+
+fn judge_changes(core: &mut Core, flow: &mut dyn Flow) {
     begin(core, flow);
     while core.admission.is_due() {
         while let Some(number) = core.admission.touched.pop_first() {

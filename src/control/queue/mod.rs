@@ -158,6 +158,10 @@ impl Flow for Queue {
     }
 
     fn next_due(&mut self, core: &mut Core) -> Option<Due> {
+        // No pass is due for an empty queue.
+        if self.queue.is_empty() && self.analysis_queue.is_empty() {
+            return None;
+        }
         let due = [self.analyse_pass_due(core), self.place_pass_due(core), self.backfill_pass_due(core)];
         due.into_iter().flatten().min()
     }

@@ -129,6 +129,9 @@ impl Dependencies {
 
     /// Follows the end of a job. Returns the jobs whose checks now have a result.
     pub fn ended(&mut self, jobs: &Records<JobRecord>, job: JobId) -> Vec<JobId> {
+        if self.waiting.is_empty() && self.dependents.is_empty() && self.limits.is_empty() {
+            return Vec::new();
+        }
         self.waiting.remove(&job);
         let next = self.limits.remove(job);
         let mut judged = self.have_turns(next);
@@ -151,6 +154,9 @@ impl Dependencies {
 
     /// Checks the jobs that depend on a job that has started or ended. Returns those whose checks now have a result.
     pub fn judge_dependents(&mut self, jobs: &Records<JobRecord>, on: JobId) -> Vec<JobId> {
+        if self.dependents.is_empty() {
+            return Vec::new();
+        }
         let Some(dependents) = self.dependents.remove(&on) else { return Vec::new() };
         let (mut open, mut ready, mut judged) = (Vec::new(), Vec::new(), Vec::new());
         for (job, when) in dependents {

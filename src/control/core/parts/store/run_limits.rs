@@ -51,6 +51,11 @@ pub struct RunLimits {
 }
 
 impl RunLimits {
+    /// Whether no job that has not ended is in a group.
+    pub fn is_empty(&self) -> bool {
+        self.group_of.is_empty()
+    }
+
     /// Adds a new job to its group. `is_ready` says whether its dependencies are met. Returns whether it waits for a
     /// turn.
     pub fn add(&mut self, job: JobId, spec: &JobSpec, is_ready: bool) -> bool {
