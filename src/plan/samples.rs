@@ -33,13 +33,8 @@ pub(super) fn alternative(cell: usize, broken: Option<&str>) -> Row {
 
 /// The factor `n` of 1, 2 and 3, for as few GPUs as possible.
 pub(super) fn plan() -> PlanFile {
-    let factor = Factor {
-        name: "n".into(),
-        path: "params.n".into(),
-        values: ["1", "2", "3"].map(Into::into).to_vec(),
-        place: Span::default(),
-        value_places: vec![Span::default(); 3],
-    };
+    let places = (Span::default(), vec![Span::default(); 3]);
+    let factor = Factor::of_field("n", "params.n", ["1", "2", "3"].map(Into::into).to_vec(), places);
     PlanFile {
         title: String::new(),
         name: "plan.yaml".into(),

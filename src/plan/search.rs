@@ -208,12 +208,10 @@ mod tests {
     use dryrack_yaml::Span;
 
     fn plan(sizes: &[usize]) -> PlanFile {
-        let factor = |(index, size): (usize, &usize)| Factor {
-            name: Arc::from(format!("f{index}")),
-            path: Arc::from(format!("params.f{index}")),
-            values: (1..=*size).map(|value| Arc::from(value.to_string())).collect(),
-            place: Span::default(),
-            value_places: vec![Span::default(); *size],
+        let factor = |(index, size): (usize, &usize)| {
+            let values = (1..=*size).map(|value| Arc::from(value.to_string())).collect();
+            let places = (Span::default(), vec![Span::default(); *size]);
+            Factor::of_field(&format!("f{index}"), &format!("params.f{index}"), values, places)
         };
         PlanFile {
             title: String::new(),

@@ -103,7 +103,7 @@ pub use horizon::Horizon;
 pub use load::{Loaded, check, load, load_text, outline};
 pub use nodes::NODE_STATES;
 pub use options::{AddedWorkload, ListFile, Options, Outside};
-pub use plan_file::{Factor, Fixed, Method, Objective, PlanFile, has_same_load, load_plan};
+pub use plan_file::{Factor, Method, Objective, PlanFile, Setting, has_same_load, load_plan};
 pub use policy_file::{PolicyFile, PolicyOf, load_policies, load_policy};
 pub use resources::read_resources;
 pub use schema::schema;

@@ -40,7 +40,7 @@ pub struct PlanFile {
     /// The path of the scenario, relative to the working directory.
     pub scenario: PathBuf,
     /// What the plan sets in every alternative, before the factors.
-    pub fixed: Vec<Fixed>,
+    pub fixed: Vec<Setting>,
     /// The factors. The last one varies fastest.
     pub factors: Vec<Factor>,
     /// Every alternative is run once with each of these seeds, so all alternatives draw the same random numbers. Empty
@@ -62,26 +62,50 @@ pub struct PlanFile {
     pub horizon: Option<Horizon>,
 }
 
-/// A field of the scenario that has another value in every alternative of a plan.
+/// A field of the scenario that gets another value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fixed {
-    /// The path and the value, in the form of `--set`: `load=110%`.
-    pub set: String,
+pub struct Setting {
+    /// The path and the value, in the form of `--set`.
+    pub path: Arc<str>,
+    pub value: Arc<str>,
     /// The places of the path and of the value.
     pub places: (Span, Span),
+}
+
+impl Setting {
+    /// The argument of `--set`: `load=110%`.
+    pub fn argument(&self) -> String {
+        format!("{}={}", self.path, self.value)
+    }
 }
 
 /// A quantity that the plan varies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Factor {
     pub name: Arc<str>,
-    /// The path that the factor sets, in the form of `--set`: `params.workers`.
-    pub path: Arc<str>,
-    /// The values, in the form of `--set`.
+    /// The values as they are shown: values of one field, or names of groups of settings.
     pub values: Vec<Arc<str>>,
-    /// The place of the factor's key, and the place of each value.
+    /// What each value sets. All values set the same paths.
+    pub settings: Vec<Vec<Setting>>,
+    /// The place of the path that it sets, or else of its key.
     pub place: Span,
-    pub value_places: Vec<Span>,
+}
+
+impl Factor {
+    /// A factor that sets one field. The places are those of the path and of each value.
+    pub fn of_field(name: &str, path: &str, values: Vec<Arc<str>>, (place, value_places): (Span, Vec<Span>)) -> Factor {
+        let path: Arc<str> = Arc::from(path);
+        let setting = |(value, of_value): (&Arc<str>, Span)| {
+            vec![Setting { path: Arc::clone(&path), value: Arc::clone(value), places: (place, of_value) }]
+        };
+        let settings = values.iter().zip(value_places).map(setting).collect();
+        Factor { name: Arc::from(name), values, settings, place }
+    }
+
+    /// The paths that the factor sets.
+    fn paths(&self) -> impl Iterator<Item = &str> {
+        self.settings.first().into_iter().flatten().map(|setting| &*setting.path)
+    }
 }
 
 /// The quantity to minimize.
@@ -154,8 +178,13 @@ impl PlanFile {
 
     /// The `--set` arguments of the alternative.
     pub fn set(&self, cell: usize) -> Vec<String> {
-        let of_factors = self.values(cell).map(|(factor, value)| format!("{}={value}", factor.path));
-        self.fixed.iter().map(|fixed| fixed.set.clone()).chain(of_factors).collect()
+        self.settings(cell).map(Setting::argument).collect()
+    }
+
+    /// What the plan sets in the alternative: the same in all alternatives first, then what its values set.
+    fn settings(&self, cell: usize) -> impl Iterator<Item = &Setting> {
+        let of_factors = self.factors.iter().zip(self.places(cell)).flat_map(|(factor, place)| &factor.settings[place]);
+        self.fixed.iter().chain(of_factors)
     }
 
     /// Loads the scenario of the alternative.
@@ -187,10 +216,8 @@ impl PlanFile {
     /// The options for loading the scenario of the alternative. The overrides of `base` hold for every alternative, and
     /// the factors are set after them.
     pub fn options(&self, cell: usize, seed: Option<u64>, base: &Options) -> Options {
-        let parts = self.factors.iter().zip(self.places(cell));
-        let of_factors = parts.map(|(factor, place)| Some((factor.place, factor.value_places[place])));
-        let of_file = self.fixed.iter().map(|fixed| Some(fixed.places));
-        let places = base.set.iter().map(|_| None).chain(of_file).chain(of_factors).collect();
+        let of_plan = self.settings(cell).map(|setting| Some(setting.places));
+        let places = base.set.iter().map(|_| None).chain(of_plan).collect();
         Options {
             set: base.set.iter().cloned().chain(self.set(cell)).collect(),
             seed: seed.map(|seed| seed.to_string()),
@@ -375,7 +402,7 @@ fn read(tree: &Tree, path: &Path, whole: Arc<str>, report: &mut Report) -> Optio
         read_text(&path, Some(tree.span), report)?;
         Some(path)
     });
-    let fixed = file.get("set").map_or(Vec::new(), |tree| fixed(tree, report));
+    let fixed = file.get("set").map_or(Vec::new(), |tree| settings(tree, report));
     let factors = match file.require("factors", "{workers: 4..16, profile: [fifo, sjf]}", report) {
         Some(tree) => factors(tree, report),
         None => Vec::new(),
@@ -476,8 +503,10 @@ fn factors(tree: &Tree, report: &mut Report) -> Vec<Factor> {
     };
     let factors: Vec<Factor> = entries.iter().filter_map(|entry| factor(entry, report)).collect();
     for (index, later) in factors.iter().enumerate() {
-        if let Some(first) = factors[..index].iter().find(|first| first.path == later.path) {
-            let message = format!("`{}` sets `{}`, as `{}` already does", later.name, later.path, first.name);
+        let same =
+            |first: &Factor| later.paths().find(|path| first.paths().any(|known| known == *path)).map(String::from);
+        if let Some((first, path)) = factors[..index].iter().find_map(|first| Some((first, same(first)?))) {
+            let message = format!("`{}` sets `{path}`, as `{}` already does", later.name, first.name);
             report.error_with_help(later.place, message, "let each factor set a different field");
         }
     }
@@ -493,21 +522,23 @@ fn factors(tree: &Tree, report: &mut Report) -> Vec<Factor> {
     factors
 }
 
-/// Reads `set: {load: 110%, trace.resample: {block: 1d}}`.
-fn fixed(tree: &Tree, report: &mut Report) -> Vec<Fixed> {
+/// Reads paths and values, such as `{load: 110%, trace.resample: {block: 1d}}`.
+fn settings(tree: &Tree, report: &mut Report) -> Vec<Setting> {
     let Node::Map(entries) = &tree.node else {
         let message = format!("expected a map of paths and values, found {}", tree.kind());
         report.error_with_help(tree.span, message, "write `{load: 110%, trace.resample: {block: 1d}}`");
         return Vec::new();
     };
-    let read = |Entry { key, key_span, value }: &Entry| Fixed {
-        set: format!("{key}={}", emit_line(value)),
+    let read = |Entry { key, key_span, value }: &Entry| Setting {
+        path: Arc::from(key.as_str()),
+        value: Arc::from(emit_line(value)),
         places: (*key_span, value.span),
     };
     entries.iter().map(read).collect()
 }
 
-/// Reads `workers: [4, 8]`, `workers: 4..64 by 4`, or `workers: {set: nodes.0.count, values: [4, 8]}`.
+/// Reads `workers: [4, 8]`, `workers: 4..64 by 4`, `workers: {set: nodes.0.count, values: [4, 8]}`, or named values:
+/// `gpu: {values: {a100: {nodes.w.machine: a100-80g-x8}, h100: {nodes.w.machine: h100-80g-x8}}}`.
 fn factor(Entry { key, key_span, value: given }: &Entry, report: &mut Report) -> Option<Factor> {
     if !is_name(key) {
         let help = "use letters, digits, `_` and `-`, and name the field: `{set: nodes.alpha.count, values: [1, 2]}`";
@@ -521,6 +552,11 @@ fn factor(Entry { key, key_span, value: given }: &Entry, report: &mut Report) ->
     let (path, place, values) = match &given.node {
         Node::Map(_) => {
             let fields = Fields::read(given, "a factor", &["set", "values"], report)?;
+            if let Some(Tree { node: Node::Map(named), span }) = fields.get("values") {
+                let settings = named_values(named, (&fields, *span), report)?;
+                let values = named.iter().map(|entry| Arc::from(entry.key.as_str())).collect();
+                return Some(Factor { name: Arc::from(key.as_str()), values, settings, place: *key_span });
+            }
             let path = fields.text("set", "a path such as `nodes.alpha.count`", report).unwrap_or(&own);
             let place = fields.get("set").map_or(*key_span, |tree| tree.span);
             (path.to_string(), place, fields.require("values", "[4, 8]", report)?)
@@ -535,7 +571,37 @@ fn factor(Entry { key, key_span, value: given }: &Entry, report: &mut Report) ->
             (range, places)
         }
     };
-    Some(Factor { name: Arc::from(key.as_str()), path: Arc::from(path), values, place, value_places })
+    Some(Factor::of_field(key, &path, values, (place, value_places)))
+}
+
+/// The settings of each named value. If a value left out a path that another sets, it would silently keep what the
+/// scenario states, so this is reported as an error.
+fn named_values(
+    named: &[Entry],
+    (fields, span): (&Fields<'_>, Span),
+    report: &mut Report,
+) -> Option<Vec<Vec<Setting>>> {
+    if fields.has("set") {
+        let help = "leave `set` out, or write a list of values";
+        report.error_with_help(fields.key_span("set"), "named values state the paths that they set", help);
+        return None;
+    }
+    if named.is_empty() {
+        report.error_with_help(span, "the factor has no values", "write `{a100: {nodes.work.machine: a100-80g-x8}}`");
+        return None;
+    }
+    let all: Vec<Vec<Setting>> = named.iter().map(|entry| settings(&entry.value, report)).collect();
+    let sets = |of: &[Setting], path: &str| of.iter().any(|setting| *setting.path == *path);
+    for (entry, own) in named.iter().zip(&all) {
+        let missing = named.iter().zip(&all).find_map(|(other, settings)| {
+            settings.iter().find(|setting| !sets(own, &setting.path)).map(|setting| (other, &setting.path))
+        });
+        if let Some((other, path)) = missing {
+            let message = format!("`{}` does not set `{path}`, as `{}` does", entry.key, other.key);
+            report.error_with_help(entry.key_span, message, "set the same paths in each value");
+        }
+    }
+    Some(all).filter(|_| !report.has_errors())
 }
 
 /// Reads a list of values, with their places.

@@ -5,6 +5,7 @@ use crate::cli::{stderr, stdout, written};
 trials! {
     Nothing: [
         a_budget_of_a_month_is_a_constraint,
+        a_machine_and_its_price_are_one_value,
         a_wrong_price_is_told_where,
         a_fleet_is_enough_until_its_load_exceeds_it,
         a_horizon_needs_jobs_that_grow,
@@ -55,6 +56,59 @@ constraints: [cost_per_month <= 3000, jobs_completed == 2, max(queue_wait) <= 0s
         said.contains("error: the node `year-0` has no price, so its cost would count as 0\n --> plan.yaml:4:14\n"),
         "{said}"
     );
+}
+
+/// Two jobs of two hours, each of an hour on an H100, must be done after two hours. Two A100s cost 4.00, one H100 3.50.
+fn a_machine_and_its_price_are_one_value() {
+    let scenario = "\
+scenario: Two jobs on one kind of machine
+speed: {reference: a100-80g, factors: {h100-80g: 2}}
+params: {workers: 1}
+nodes: [{name: worker, machine: a100-80g-x1, count: \"${workers}\", price_per_hour: 9}]
+jobs: [{name: train, count: 2, gpus: 1, duration: 2h}]
+";
+    let plan = "\
+plan: Which machine?
+scenario: base.yaml
+factors:
+  workers: 1..2
+  gpu:
+    values:
+      a100: {nodes.worker.machine: a100-80g-x1, nodes.worker.price_per_hour: 2}
+      h100: {nodes.worker.machine: h100-80g-x1, nodes.worker.price_per_hour: 3.50}
+minimize: price_per_hour
+constraints: [makespan <= 2h]
+";
+    let dir = written(&[("base.yaml", scenario), ("plan.yaml", plan)]);
+    let said = stdout(dir.path(), &["plan", "plan.yaml"], 0);
+    assert!(said.contains("workers=1, gpu=h100 is enough: 3.50 an hour"), "{said}");
+    assert!(said.contains("is workers=2, gpu=a100: 4.00 an hour"), "{said}");
+    for (was, is, place, wanted) in [
+        (
+            ", nodes.worker.price_per_hour: 3.50",
+            "",
+            "8:7",
+            "`h100` does not set `nodes.worker.price_per_hour`, as `a100` does",
+        ),
+        ("values:\n", "set: nodes.0.count\n    values:\n", "6:5", "named values state the paths that they set"),
+        (
+            "workers: 1..2",
+            "cost: {set: nodes.worker.price_per_hour, values: [1]}",
+            "5:3",
+            "`gpu` sets `nodes.worker.price_per_hour`, as `cost` already does",
+        ),
+        ("machine: h100-80g-x1", "machine: h100-80g-x1x", "8:36", "h100-80g-x1x"),
+        (
+            "h100: {",
+            "h100: {nodes.wroker.count: 1, ",
+            "7:7",
+            "`a100` does not set `nodes.wroker.count`, as `h100` does",
+        ),
+    ] {
+        let dir = written(&[("base.yaml", scenario), ("plan.yaml", &plan.replacen(was, is, 1))]);
+        let said = stderr(dir.path(), &["plan", "plan.yaml"], 2);
+        assert!(said.contains(wanted) && said.contains(&format!(" --> plan.yaml:{place}\n")), "{is}: {said}");
+    }
 }
 
 fn a_wrong_price_is_told_where() {
