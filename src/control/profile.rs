@@ -485,9 +485,13 @@ impl Profile {
         if !has_queue || matches!(self.passes.place.trigger, Trigger::EachAfter(_)) {
             faults.push(ProfileError::PreemptWithout("needs passes over one queue"));
         }
-        if matches!(self.scheduler.backfill, Backfill::Conservative | Backfill::Slots) {
-            faults.push(ProfileError::PreemptWithout("has no effect when every job has a reservation"));
-        }
+        let contradicts = match self.scheduler.backfill {
+            Backfill::Conservative | Backfill::Slots => Some("has no effect when every job has a reservation"),
+            // Otherwise the same job could be preempted and started again without end.
+            Backfill::Rlscheduler => Some("frees room that `backfill: rlscheduler` would give to other jobs"),
+            Backfill::None | Backfill::Easy => None,
+        };
+        faults.extend(contradicts.map(ProfileError::PreemptWithout));
         faults
     }
 
