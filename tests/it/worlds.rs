@@ -77,7 +77,7 @@ fn random_worlds_that_broke_once_hold() {
 }
 
 /// Random worlds that once failed a check, with the fault of each.
-const WORLDS_THAT_FAILED_A_CHECK: [(&str, &str, &[&str], &str); 11] = [
+const WORLDS_THAT_FAILED_A_CHECK: [(&str, &str, &[&str], &str); 12] = [
     ("any", "lives", &["678"], "a job that was no longer the head kept a reason of the head that was over"),
     ("any", "lives", &["1442"], "the same in a partition of Slurm"),
     (
@@ -96,6 +96,7 @@ const WORLDS_THAT_FAILED_A_CHECK: [(&str, &str, &[&str], &str); 11] = [
     ("any", "victims", &["1302"], "by the rule, a stopped job was passed by one behind it in the order"),
     ("pods", "lives", &["423", "839", "1207", "1544", "1830"], "queues that were stopped or strict were no rules"),
     ("pods", "lives", &["4003"], "pods wait for the last of those that Kueue admitted, which was no rule"),
+    ("pods", "lives", &["55511"], "admitted workloads keep their quota while they wait, which was no rule"),
     ("pods", "shifted", &["223", "750", "959", "1550"], "changes of queues did not come later"),
     ("pods", "scaled", &["736", "865", "1521"], "changes of queues were not doubled, and a second was"),
     ("pods", "scale-down", &["717"], "pods beyond those that Kueue admitted were no rule"),

@@ -41,6 +41,9 @@ pub fn judge(case: &Case<'_>) -> CheckResult {
         if reasons.contains(Reason::PendingEvaluation) && is_behind_in_kueue(&well, *job, &waiting) {
             continue;
         }
+        if reasons.contains(Reason::WaitingForQuota) && is_quota_held(&log, *job, &waiting) {
+            continue;
+        }
         let judged = match reasons.contains(Reason::PartiallyAdmitted) {
             true => judge_surplus(&well, *job, &waiting),
             false => judge_waiting((*job, *replica), reasons, &waiting, is_alone_placed),
@@ -159,6 +162,12 @@ fn judge_surplus(world: &Rehearsal, job: JobId, waiting: &BTreeMap<(JobId, u32),
         true => Ok(()),
         false => Err("all admitted pods of its workload have ended".to_string()),
     }
+}
+
+/// Whether another workload that Kueue admitted still waits, such as for the quota of its project. It keeps its quota of
+/// Kueue, and is judged by itself.
+fn is_quota_held(log: &[Record], own: JobId, waiting: &BTreeMap<(JobId, u32), Histogram>) -> bool {
+    waiting.keys().any(|(other, _)| *other != own && last_admission(log, *other).is_some())
 }
 
 /// Whether the job waits in a StrictFIFO queue of Kueue behind a workload that was tried. Such a queue tries only its
