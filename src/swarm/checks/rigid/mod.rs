@@ -18,7 +18,7 @@ use dryrack_rng::Stream;
 use dryrack_scheduler::{Backfill, Discipline, OrderKey, Preempt};
 use dryrack_units::{Bytes, MilliCpu, SimDuration, SimTime};
 use dryrack_workload::{Arrival, Demand, GpuDemand, GpuTake, JobBehavior, JobSpec, TaskDemand};
-use plain::{Job, Rank, Rule, starts};
+use plain::{Job, Rank, Rule, starts, starts_with_preemption};
 pub use scale_down::judge as scale_down;
 
 const USERS: [&str; 3] = ["ann", "bob", "eve"];
@@ -160,7 +160,7 @@ fn profile_of(order: &[OrderKey], rule: Rule) -> Profile {
 fn compare_orders(drawn: &Drawn, rules: &[Rule]) -> CheckResult {
     for (order, rank) in ORDERS {
         for rule in rules {
-            let expected = starts(&drawn.jobs, drawn.gpus, *rule, rank, false);
+            let expected = starts(&drawn.jobs, drawn.gpus, *rule, rank);
             let found = drawn.starts(profile_of(order, *rule), drawn.gpus);
             drawn.compare(&format!("{rule:?} by {order:?}"), &expected, &found)?;
         }
@@ -186,7 +186,9 @@ pub fn victims(case: &Case<'_>) -> CheckResult {
     let (order, rank) = ORDERS[1];
     let mut profile = profile_of(order, Rule::Skipping);
     profile.scheduler.preempt = Preempt::LowerPriority;
-    let expected = starts(&drawn.jobs, drawn.gpus, Rule::Skipping, rank, true);
+    let Some(expected) = starts_with_preemption(&drawn.jobs, drawn.gpus, rank) else {
+        return Ok(Judged::DoesNotApply);
+    };
     drawn.compare("preemption of lower priorities", &expected, &drawn.starts(profile, drawn.gpus))?;
     Ok(Judged::Holds)
 }
@@ -255,7 +257,7 @@ pub fn fair_share(case: &Case<'_>) -> CheckResult {
         profile.scheduler.fair_share.half_life = SimDuration::from_secs(half_life);
         profile.scheduler.fair_share.weights =
             USERS.iter().zip(weights).map(|(user, weight)| ((*user).to_string(), weight)).collect();
-        let expected = starts(&drawn.jobs, drawn.gpus, rule, &rank, false);
+        let expected = starts(&drawn.jobs, drawn.gpus, rule, &rank);
         if is_close.get() {
             return Ok(Judged::DoesNotApply);
         }

@@ -35,32 +35,46 @@ pub struct Queue<'j> {
     /// The jobs that run.
     pub running: Vec<usize>,
     pub waiting: Vec<usize>,
+    /// The jobs that were stopped at this instant, and whether GPUs were free when the first of them was stopped.
+    stopped: Vec<usize>,
+    had_room: bool,
+    /// Whether the rule left open at some instant which job starts.
+    is_open: bool,
 }
 
 /// The rank of a waiting job, lowest first. Jobs of equal rank start in the order of submission.
 pub type Rank<'r> = &'r dyn Fn(&Queue<'_>, usize) -> f64;
 
-/// The times at which each job starts. All jobs must fit. `may_preempt` says whether a job may take the GPUs of a job of
-/// lower priority, which then waits again and begins anew.
-pub fn starts(jobs: &[Job], gpus: u64, rule: Rule, rank: Rank<'_>, may_preempt: bool) -> Vec<Vec<u64>> {
-    let (starts, running, waiting) = (vec![Vec::new(); jobs.len()], Vec::new(), Vec::new());
-    let mut queue = Queue { jobs, gpus, now: 0, starts, running, waiting };
+/// The times at which each job starts. All jobs must fit.
+pub fn starts(jobs: &[Job], gpus: u64, rule: Rule, rank: Rank<'_>) -> Vec<Vec<u64>> {
+    run(jobs, gpus, |queue| queue.start(rule, rank)).starts
+}
+
+/// The same if a job may take the GPUs of jobs of lower priority, which then wait again and begin anew. `None` if the rule
+/// leaves open what happens: if jobs are stopped for several others at one instant, a GPU that was free before may be left
+/// over. A stopped job may get it, or one behind it, because the stopped job waits again only once it has stopped.
+pub fn starts_with_preemption(jobs: &[Job], gpus: u64, rank: Rank<'_>) -> Option<Vec<Vec<u64>>> {
+    let queue = run(jobs, gpus, |queue| while queue.start_by_preemption(rank) {});
+    (!queue.is_open).then_some(queue.starts)
+}
+
+/// Runs all jobs. `start` starts jobs at each instant at which one arrives or ends.
+fn run<'j>(jobs: &'j [Job], gpus: u64, start: impl Fn(&mut Queue<'_>)) -> Queue<'j> {
+    let (starts, running, waiting, stopped) = (vec![Vec::new(); jobs.len()], Vec::new(), Vec::new(), Vec::new());
+    let mut queue = Queue { jobs, gpus, now: 0, starts, running, waiting, stopped, had_room: false, is_open: false };
     let mut arrived = 0;
     loop {
         let arrival = jobs.get(arrived).map(|job| job.at);
         let end = queue.running.iter().map(|job| queue.end_of(*job)).min();
-        let Some(now) = [arrival, end].into_iter().flatten().min() else { return queue.starts };
+        let Some(now) = [arrival, end].into_iter().flatten().min() else { return queue };
         queue.now = now;
+        queue.stopped.clear();
         queue.running = queue.running.iter().copied().filter(|job| queue.end_of(*job) > now).collect();
         while jobs.get(arrived).is_some_and(|job| job.at == now) {
             queue.waiting.push(arrived);
             arrived += 1;
         }
-        if may_preempt {
-            while queue.start_by_preemption(rank) {}
-        } else {
-            queue.start(rule, rank);
-        }
+        start(&mut queue);
     }
 }
 
@@ -192,10 +206,14 @@ impl Queue<'_> {
                     victims = fewer;
                 }
             }
+            self.had_room = if self.stopped.is_empty() { self.free() > 0 } else { self.had_room };
             self.running.retain(|running| !victims.contains(running));
             self.waiting.extend(&victims);
             self.begin(job);
             if !victims.is_empty() {
+                self.stopped.extend(&victims);
+                let fits = |job: &usize| self.waiting.contains(job) && self.jobs[*job].gpus <= self.free();
+                self.is_open |= self.had_room && self.stopped.iter().any(fits);
                 return true;
             }
         }
@@ -215,7 +233,7 @@ mod tests {
     #[test]
     fn each_rule_starts_jobs_as_its_paper_says() {
         let jobs = [job(0, 3, 100), job(10, 3, 100), job(20, 1, 80), job(30, 1, 500), job(40, 1, 100)];
-        let of = |rule| starts(&jobs, 4, rule, &|_, _| 0.0, false).concat();
+        let of = |rule| starts(&jobs, 4, rule, &|_, _| 0.0).concat();
         assert_eq!(of(Rule::Strict), [0, 100, 100, 180, 200]);
         assert_eq!(of(Rule::Skipping), [0, 100, 20, 100, 200]);
         // The third is over at 100. The fourth fits beside the second, for which three of four GPUs are reserved.
@@ -227,7 +245,7 @@ mod tests {
     fn easy_delays_the_second_in_line_and_conservative_does_not() {
         // Two GPUs. The first takes one. The second needs both, and so does the third. The fourth is as long as the wait.
         let jobs = [job(0, 1, 10), job(1, 2, 10), job(2, 2, 10), job(3, 1, 7), job(3, 1, 8)];
-        let of = |rule| starts(&jobs, 2, rule, &|_, _| 0.0, false).concat();
+        let of = |rule| starts(&jobs, 2, rule, &|_, _| 0.0).concat();
         assert_eq!(of(Rule::Easy), [0, 10, 20, 3, 30]);
         assert_eq!(of(Rule::Conservative), [0, 10, 20, 3, 30]);
     }
@@ -236,12 +254,12 @@ mod tests {
     fn a_job_takes_the_gpus_of_the_last_job_of_the_lowest_priority_and_no_more_than_it_needs() {
         let of = |at, gpus, priority| Job { priority, ..job(at, gpus, 100) };
         let jobs = [of(0, 1, 0), of(1, 1, 0), of(2, 2, 1), of(3, 2, 2)];
-        let found = starts(&jobs, 4, Rule::Skipping, &|queue, job| -queue.jobs[job].priority as f64, true);
-        assert_eq!(found, [vec![0, 102], vec![1, 102], vec![2], vec![3]]);
+        let found = starts_with_preemption(&jobs, 4, &|queue, job| -queue.jobs[job].priority as f64);
+        assert_eq!(found.expect("a rule"), [vec![0, 102], vec![1, 102], vec![2], vec![3]]);
         // One GPU is enough, so only the last is stopped.
         let jobs = [of(0, 1, 0), of(1, 1, 0), of(3, 1, 2)];
-        let found = starts(&jobs, 2, Rule::Skipping, &|queue, job| -queue.jobs[job].priority as f64, true);
-        assert_eq!(found, [vec![0], vec![1, 100], vec![3]]);
+        let found = starts_with_preemption(&jobs, 2, &|queue, job| -queue.jobs[job].priority as f64);
+        assert_eq!(found.expect("a rule"), [vec![0], vec![1, 100], vec![3]]);
     }
 
     #[test]
@@ -250,7 +268,17 @@ mod tests {
         // Three GPUs. The fourth job stops the second, and the fifth stops the first. The GPU that is left over goes to the
         // second, which is ahead of the third.
         let jobs = [of(0, 2, 1), of(1, 1, 1), of(2, 1, 1), of(3, 1, 2), of(3, 1, 2)];
-        let found = starts(&jobs, 3, Rule::Skipping, &|queue, job| -queue.jobs[job].priority as f64, true);
-        assert_eq!(found, [vec![0, 103], vec![1, 3], vec![103], vec![3], vec![3]]);
+        let found = starts_with_preemption(&jobs, 3, &|queue, job| -queue.jobs[job].priority as f64);
+        assert_eq!(found.expect("a rule"), [vec![0, 103], vec![1, 3], vec![103], vec![3], vec![3]]);
+    }
+
+    /// Four GPUs, one of which is free at 2 s. The third job stops the second, and the fourth stops the first. One GPU is
+    /// left over, which the second could have.
+    #[test]
+    fn who_gets_a_free_gpu_is_open_if_jobs_are_stopped_for_several() {
+        let of = |at, gpus, priority| Job { priority, ..job(at, gpus, 100) };
+        let jobs = [of(0, 2, 1), of(1, 1, 0), of(2, 2, 2), of(2, 1, 2)];
+        let found = starts_with_preemption(&jobs, 4, &|queue, job| -queue.jobs[job].priority as f64);
+        assert_eq!(found, None);
     }
 }
