@@ -19,8 +19,8 @@ use super::progress;
 use super::swarm::seeds;
 use dryrack_plan::{
     BreakResult, Comparison, Estimate, FleetSize, HORIZON_HEADER, Journal, JournalError, PlanPage, PlanRun, Row, Runs,
-    Search, SearchResult, answer, compare, constraint_names, enough_until, fleet_size, horizon_json, horizon_rows,
-    horizon_sentences, page, start_wait_note,
+    Search, SearchResult, answer, compare, constraint_names, fleet_size, horizon_json, horizon_rows, horizon_sentences,
+    page, start_wait_note, stops_being_enough,
 };
 use dryrack_report::{PlanGrowth, TimeLimit, about, table};
 use dryrack_scenario::{Factor, Method, Objective, PlanFile};
@@ -312,9 +312,9 @@ fn finish(
     }
     let lasting = planning.horizon(&comparison.rows)?;
     if let (Some(row), Some(horizon)) = (best, &plan.horizon)
-        && let Some(until) = enough_until(horizon, &lasting, row.cell)
+        && let Some(end) = stops_being_enough(horizon, &lasting, row.cell)
     {
-        found.with_end(&until);
+        found.with_end(&end);
     }
     let answer = found.text();
     let breaks = best.map_or(Ok(Vec::new()), |row| planning.breaks(row))?;

@@ -1,5 +1,7 @@
 //! The answer of a plan in words: which alternative is enough, how sure that is, and how it was found.
 
+use std::collections::BTreeMap;
+
 use super::range_ends::ascends;
 use super::search::SearchResult;
 use super::summary::{Comparison, Row, of_a_month};
@@ -18,9 +20,9 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Adds until when the answer is enough while the load grows.
-    pub fn with_end(&mut self, until: &str) {
-        self.short.push_str(&format!(" With the growth of the plan, it is enough {until}."));
+    /// Adds when the answer stops being enough while the load grows.
+    pub fn with_end(&mut self, end: &str) {
+        self.short.push_str(&format!(" With the growth of the plan, {end}."));
     }
 
     pub fn text(&self) -> String {
@@ -84,7 +86,7 @@ pub fn figures(plan: &PlanFile, row: &Row) -> Vec<(String, String)> {
         Some(hour) => Some(grouped(of_a_month(hour).to_string().split('.').next().unwrap_or_default())),
         None => measured.map(|found| grouped(&format!("{:.0}", found.mean))),
     };
-    figures.extend(month.map(|month| (format!("{month}{currency}"), "a month of 730 hours".into())));
+    figures.extend(month.map(|month| (format!("{month}{currency}"), "price of a month (730 hours)".into())));
     if row.runs > 1 && row.is_random && !plan.asked.is_empty() {
         let least = (share_at_least(row.kept, row.runs) * 100.0).floor();
         figures.push((
@@ -265,8 +267,12 @@ fn none_keeps(plan: &PlanFile, comparison: &Comparison) -> String {
         (0, _) => {
             format!("It is unknown whether any alternative meets {asked}, because none was run with enough seeds.")
         }
-        (1, 0) => format!("The one alternative that was run does not meet {asked}."),
-        (failing, 0) => format!("None of the {} that were run meets {asked}.", counted(failing, "alternative")),
+        (1, 0) => format!("The one alternative that was run does not meet {asked}.{}", what_fails(comparison)),
+        (failing, 0) => format!(
+            "None of the {} that were run meets {asked}.{}",
+            counted(failing, "alternative"),
+            what_fails(comparison)
+        ),
         (failing, open) => format!(
             "Of the {} that were run, {failing} cannot meet {asked}; the result for the other {open} is unknown.",
             counted(rows, "alternative")
@@ -274,9 +280,34 @@ fn none_keeps(plan: &PlanFile, comparison: &Comparison) -> String {
     }
 }
 
+/// The largest number of failing constraints that the answer names.
+const NAMED: usize = 3;
+
+/// The constraints that fail, those of most alternatives first. Of each alternative, only its first one is counted.
+fn what_fails(comparison: &Comparison) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for broken in comparison.rows.iter().filter_map(|row| row.broken.as_ref()) {
+        *counts.entry(&broken.constraint).or_default() += 1;
+    }
+    let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
+    counts.sort_by(|(_, one), (_, other)| other.cmp(one));
+    match counts[..] {
+        [] => String::new(),
+        [(constraint, 1)] => format!(" {constraint} fails."),
+        [(constraint, _)] => format!(" {constraint} fails with each of them."),
+        _ => {
+            let named: Vec<String> =
+                counts.iter().take(NAMED).map(|(constraint, count)| format!("{constraint} with {count}")).collect();
+            let more = if counts.len() > NAMED { " and others" } else { "" };
+            format!(" What fails first: {}{more}.", named.join(", "))
+        }
+    }
+}
+
 fn all_of(constraints: usize) -> String {
     match constraints {
         1 => "the constraint".to_string(),
+        2 => "both constraints".to_string(),
         constraints => format!("all {constraints} constraints"),
     }
 }
@@ -323,8 +354,6 @@ fn how(plan: &PlanFile, found: &SearchResult) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::super::plan_run::FleetSize;
     use super::super::samples::{alternative, plan};
     use super::*;
@@ -381,5 +410,16 @@ mod tests {
         assert_eq!(of_sections(&row(0)), format!(". {all}"));
         let some = all.replace("the waits", "the waits (without 3 replicas, never placed)");
         assert_eq!(of_sections(&row(3)), format!(". {some}"));
+    }
+    #[test]
+    fn an_answer_without_an_alternative_says_what_fails() {
+        let of = |broken: [&str; 3]| {
+            let rows = broken.iter().enumerate().map(|(cell, broken)| alternative(cell, Some(broken))).collect();
+            answer(&plan(), &Comparison { rows }, None).short
+        };
+        let none = "None of the 3 alternatives that were run meets the constraint.";
+        let (wait, placed) = ("p95(queue_wait) <= 30m", "placed >= 99%");
+        assert_eq!(of([wait; 3]), format!("{none} {wait} fails with each of them."));
+        assert_eq!(of([placed, wait, wait]), format!("{none} What fails first: {wait} with 2, {placed} with 1."));
     }
 }

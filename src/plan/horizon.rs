@@ -86,14 +86,16 @@ fn steps<'a>(
     }
 }
 
-/// Until when an alternative that meets all constraints today is enough, such as `until month 7 (2027-06)`.
-pub fn enough_until(horizon: &Horizon, lasting: &[Lasting], cell: usize) -> Option<String> {
-    let last = match lasting.iter().find(|one| one.cell == cell)?.until {
-        LastingUntil::End => horizon.months,
-        LastingUntil::Month { month, .. } | LastingUntil::Unknown { month, .. } => month.checked_sub(1)?,
-    };
-    let end = if last == horizon.months { ", the end of the horizon" } else { "" };
-    Some(format!("until {}{end}", horizon.name(last)))
+/// When an alternative that meets all constraints today stops being enough, such as `it is no longer enough in month 7
+/// (2027-06)`.
+pub fn stops_being_enough(horizon: &Horizon, lasting: &[Lasting], cell: usize) -> Option<String> {
+    Some(match &lasting.iter().find(|one| one.cell == cell)?.until {
+        LastingUntil::End => format!("it is enough until the end of the horizon, {}", horizon.name(horizon.months)),
+        LastingUntil::Month { month, .. } => format!("it is no longer enough in {}", horizon.name(*month)),
+        LastingUntil::Unknown { month, .. } => {
+            format!("it is enough until {}, and what follows is not known", horizon.name(month.checked_sub(1)?))
+        }
+    })
 }
 
 /// The sentences about the horizon: how growth is applied, how long the answer is enough, and what to add then.

@@ -46,8 +46,8 @@ pub use breaks::{BREAK_SEEDS, Break, BreakResult, BrokenConstraint, NodeKind, br
 pub use dryrack_metrics::{Estimate, estimate};
 pub use helps::{Change, Changes, Saving, WaitTotal, changes, saved, sort as sort_savings};
 pub use horizon::{
-    HORIZON_HEADER, Lasting, LastingUntil, enough_until, first_month, horizon_json, horizon_rows, horizon_sentences,
-    of_month,
+    HORIZON_HEADER, Lasting, LastingUntil, first_month, horizon_json, horizon_rows, horizon_sentences, of_month,
+    stops_being_enough,
 };
 pub use input_hash::InputHash;
 pub use journal::{Journal, JournalError, PlanHeader, Runs};

@@ -12,7 +12,7 @@ use dryrack_expect::SeedShare;
 use dryrack_metrics::{Estimate, ResampledFrom, WaitSections, definitions, estimate, estimate_resampled};
 use dryrack_report::TimeLimit;
 use dryrack_scenario::{Factor, Objective, PlanFile};
-use dryrack_units::{Money, SimDuration, counted, grouped};
+use dryrack_units::{Money, SimDuration, grouped};
 
 /// All alternatives that were run.
 pub struct Comparison {
@@ -196,6 +196,9 @@ impl Row {
     /// An amount with its unit, such as `24 GPUs`, `58.80 an hour` or `912.4 ± 3.1 kWh`.
     pub(super) fn amount(&self, objective: Objective, currency: Option<&str>) -> String {
         let currency = currency.map_or(String::new(), |currency| format!(" {currency}"));
+        let many = |count: u64, noun: &str| {
+            format!("{} {noun}{}", grouped(&count.to_string()), if count == 1 { "" } else { "s" })
+        };
         let measured = |unit: &str, digits: usize| {
             self.measured(objective).map_or(String::new(), |found| {
                 let more = match (found.range, found.half_width) {
@@ -213,8 +216,8 @@ impl Row {
             })
         };
         match objective {
-            Objective::Gpus => counted(self.fleet.gpus as usize, "GPU"),
-            Objective::Nodes => counted(self.fleet.nodes as usize, "node"),
+            Objective::Gpus => many(self.fleet.gpus, "GPU"),
+            Objective::Nodes => many(self.fleet.nodes, "node"),
             Objective::PricePerHour => {
                 let hour = self.fleet.price_per_hour_millionths.unwrap_or_default();
                 let month = match currency.is_empty() {
