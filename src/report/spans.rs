@@ -167,6 +167,13 @@ impl Spans {
         bars.into_iter().map(|((node, gpu), bars)| lane(node, gpu, bars)).collect()
     }
 
+    /// Whether the node is an instance that its fleet's cloud never created.
+    pub fn never_existed(&self, node: NodeId, accounts: &RunAccount) -> bool {
+        let account = &accounts.nodes[node.index()];
+        let was_always_down = matches!(self.down[node.index()].as_slice(), [(SimTime::ZERO, None)]);
+        account.there_ns == 0 && accounts.is_made(account) && was_always_down
+    }
+
     fn enter(&mut self, attempt: AttemptId, at: SimTime) {
         self.waiting.insert(attempt, (at, None));
     }

@@ -1,6 +1,5 @@
 //! Ticks of axes: their positions and labels.
 
-use super::super::timeline::about;
 use super::chart::Axis;
 use crate::plot::wait_place;
 use dryrack_units::{SimDuration, SimTime, date};
@@ -85,9 +84,18 @@ fn of_dates(start: SimTime, end: SimDuration) -> Axis {
     Axis { label: format!("time, from {}", &date::text(start)[..16]), ticks }
 }
 
-/// The label of a time of a run below a strip: a date such as `11-03 14:05` if the run starts at a date.
-pub fn tick_text(at: SimDuration, starts_at: Option<SimTime>) -> String {
-    starts_at.map_or_else(|| about(at), |start| date::text(start.saturating_add(at))[5..16].to_string())
+/// The ticks below a strip that shows a run over time: those of the plots. The script draws the same ones.
+pub fn strip_ticks(end: SimDuration, starts_at: Option<SimTime>) -> String {
+    let tick = |(place, text): &(f64, String)| {
+        // A label near an end of the strip stays within it.
+        let moved = match *place {
+            ..0.03 => ";transform:none",
+            0.97.. => ";transform:translateX(-100%)",
+            _ => "",
+        };
+        format!("<span style=\"left:{:.3}%{moved}\">{text}</span>", place * 100.0)
+    };
+    of_run(end, starts_at).ticks.iter().map(tick).collect()
 }
 
 /// An axis from zero to a round number of at least `most`. Also returns that number.
@@ -216,5 +224,14 @@ mod tests {
                 "{most}"
             );
         }
+    }
+
+    #[test]
+    fn labels_of_a_strip_stay_within_it() {
+        assert_eq!(
+            strip_ticks(SimDuration::from_secs(2), None),
+            "<span style=\"left:0.000%;transform:none\">0</span><span style=\"left:50.000%\">1s</span>\
+             <span style=\"left:100.000%;transform:translateX(-100%)\">2s</span>"
+        );
     }
 }

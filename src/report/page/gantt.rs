@@ -4,18 +4,19 @@
 //! text beside and over the bars, in the page's font size.
 
 use super::super::spans::{Lane, Spans, attempt_name};
-use super::axes::tick_text;
-use super::html::escape;
+use super::axes::strip_ticks;
+use super::html::{escape, many};
 use dryrack_event::Outcome;
 use dryrack_ids::GpuId;
 use dryrack_metrics::RunAccount;
-use dryrack_units::{SimDuration, SimTime};
+use dryrack_units::{SimTime, grouped};
 
 /// The largest number of bars that a page shows at once. A browser draws this many without delay, and more bars could not be read.
 const BARS: usize = 2000;
 /// The largest number of bars in all groups of lanes together: a page of some megabytes.
 const ALL_BARS: usize = 20_000;
-/// The largest number of lanes in a group.
+/// The largest number of lanes in a group. In a group with at most this many rows, each row is as high as a lane, so that
+/// jobs that share a node have their names in their bars.
 const LANES: usize = 64;
 /// The horizontal unit is a millionth of the run; the vertical unit is a pixel.
 const WHOLE: u64 = 1_000_000;
@@ -23,12 +24,14 @@ const PITCH: usize = 20;
 /// Both are in pixels: the width below which a strip without the script has no job names, and the width of a letter.
 const NARROW: u64 = 240;
 const LETTER: u64 = 8;
-const TICKS: u64 = 4;
+/// The height below which a bar has no name, in tenths of a pixel.
+const NAMED: usize = 120;
 
 /// The figures; empty for a run of zero length. The first group of lanes is shown. The others are folded, each under the
 /// names of its first and last lane, so that every node can be reached.
 pub fn gantt(accounts: &RunAccount, spans: &Spans, starts_at: Option<SimTime>) -> String {
-    let all = spans.lanes(accounts.now);
+    let mut all = spans.lanes(accounts.now);
+    all.retain(|lane| !lane.bars.is_empty() || !spans.never_existed(lane.node, accounts));
     if accounts.now == SimTime::ZERO || spans.spans.is_empty() {
         return String::new();
     }
@@ -39,11 +42,11 @@ pub fn gantt(accounts: &RunAccount, spans: &Spans, starts_at: Option<SimTime>) -
         let (Some(first), Some(last)) = (lanes.first(), lanes.last()) else { return String::new() };
         match number {
             0 => figure,
-            _ => format!(
-                "<details>\n<summary>{} to {}</summary>\n{figure}</details>\n",
-                escape(&lane_name(first, accounts)),
-                escape(&lane_name(last, accounts))
-            ),
+            _ => {
+                let (first, last) = (lane_name(first, accounts), lane_name(last, accounts));
+                let names = if first == last { first } else { format!("{first} to {last}") };
+                format!("<details>\n<summary>{}</summary>\n{figure}</details>\n", escape(&names))
+            }
         }
     };
     groups.iter().enumerate().map(fold).collect::<String>() + &format!("<p class=\"note\">{note}</p>\n")
@@ -56,21 +59,23 @@ fn figure(
     (note, starts_at): (&str, Option<SimTime>),
 ) -> String {
     let end = accounts.now;
-    let height = lanes.len() * PITCH;
+    let has_room = lanes.iter().map(|lane| lane.rows).sum::<usize>() <= LANES;
     let (mut bars, mut labels, mut names) = (String::new(), String::new(), String::new());
-    for (index, lane) in lanes.iter().enumerate() {
-        names.push_str(&format!("<div>{}</div>", escape(&lane_name(lane, accounts))));
-        let top = index * PITCH;
-        bars.push_str(&format!(
-            "<rect class=\"rule\" x=\"0\" y=\"{}\" width=\"{WHOLE}\" height=\"1\"/>\n",
-            top + PITCH - 1
-        ));
+    let mut height = 0;
+    for lane in lanes {
+        let top = height;
+        let pitch = if has_room { lane.rows * PITCH } else { PITCH };
+        height += pitch;
+        let style = if pitch == PITCH { String::new() } else { format!(" style=\"height:{pitch}px\"") };
+        names.push_str(&format!("<div{style}>{}</div>", escape(&lane_name(lane, accounts))));
+        bars.push_str(&format!("<rect class=\"rule\" x=\"0\" y=\"{}\" width=\"{WHOLE}\" height=\"1\"/>\n", height - 1));
         for bar in &lane.bars {
             let span = &spans.spans[bar.span];
             let (from, to) = (place(bar.from, end), place(bar.to, end));
             let look = span.attempt.job.index() % 6;
             // Heights are in tenths of a pixel, and jobs on the same lane share its height.
-            let (row_top, row_height) = (bar.row * 190 / lane.rows, (190 / lane.rows).max(5));
+            let whole = pitch * 10 - 10;
+            let (row_top, row_height) = (bar.row * whole / lane.rows, (whole / lane.rows).max(5));
             let name = attempt_name(span.attempt, accounts);
             let cut = match span.ended {
                 None | Some((Outcome::Completed, _)) => "",
@@ -88,25 +93,18 @@ fn figure(
                 escape(&span.describe(accounts)),
             ));
             let room = (to - from) * NARROW / WHOLE;
-            if lane.rows == 1 && room >= name.chars().count() as u64 * LETTER + 8 {
+            if row_height >= NAMED && room >= name.chars().count() as u64 * LETTER + 8 {
                 labels.push_str(&format!(
                     "<text class=\"on{look}\" x=\"{}.{}%\" y=\"{}\" dx=\"4\">{}</text>",
                     from / 10_000,
                     from / 1000 % 10,
-                    top + PITCH / 2,
+                    top + (row_top + row_height / 2) / 10,
                     escape(&name)
                 ));
             }
         }
     }
-    let ticks: String = (0..=TICKS)
-        .map(|tick| {
-            let at =
-                SimDuration::from_nanos((u128::from(end.as_nanos()) * u128::from(tick) / u128::from(TICKS)) as u64);
-            let text = tick_text(at, starts_at);
-            format!("<span style=\"left:{}%\">{text}</span>", tick * 100 / TICKS)
-        })
-        .collect();
+    let ticks = strip_ticks(end.since(SimTime::ZERO), starts_at);
     let seconds = end.since(SimTime::ZERO).as_secs_f64();
     let start = starts_at.map_or(String::new(), |at| format!(" data-start=\"{}\"", at.as_secs_f64()));
     format!(
@@ -147,18 +145,19 @@ fn groups(all: &[Lane]) -> Vec<&[Lane]> {
 }
 
 fn hidden_note(all: &[Lane], groups: &[&[Lane]], accounts: &RunAccount) -> String {
-    let what = if accounts.nodes.iter().any(|node| node.gpu_count() > 0) { "GPUs" } else { "nodes" };
+    let what = if accounts.nodes.iter().any(|node| node.gpu_count() > 0) { "GPU" } else { "node" };
     let lanes: usize = groups.iter().map(|lanes| lanes.len()).sum();
     let bars: usize = groups.iter().flat_map(|lanes| lanes.iter()).map(|lane| lane.bars.len()).sum();
     let part = match lanes == all.len() {
-        true => format!("All {} {what}", all.len()),
-        false => format!("The first {lanes} of {} {what}", all.len()),
+        true => many(all.len(), what),
+        false => format!("The first {} of {}", grouped(&lanes.to_string()), many(all.len(), what)),
     };
-    let folded = if groups.len() > 1 { " Click a range of names to unfold it." } else { "" };
+    let folded = if groups.len() > 1 { " Click a name to unfold it." } else { "" };
     format!(
-        "{part}, with {bars} bars.{folded} Each bar is an attempt of a job; a dashed outline means that it did not run \
+        "{part}, with {}.{folded} Each bar is an attempt of a job; a dashed outline means that it did not run \
          to its end. Colours only tell jobs apart. Click a bar, or read its title, to see why it was there; spans.csv \
-         lists all attempts."
+         lists all attempts.",
+        many(bars, "bar")
     )
 }
 

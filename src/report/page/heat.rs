@@ -2,10 +2,11 @@
 
 use super::super::bins::heat;
 use super::super::spans::Spans;
-use super::axes::tick_text;
-use super::html::escape;
+use super::axes::strip_ticks;
+use super::html::{escape, many};
+use dryrack_ids::NodeId;
 use dryrack_metrics::RunAccount;
-use dryrack_units::{SimDuration, SimTime};
+use dryrack_units::SimTime;
 
 const COLUMNS: usize = 96;
 /// The largest number of rows. With more nodes, several neighbours share a row.
@@ -20,19 +21,24 @@ pub struct HeatMap {
     pub rows: Vec<(String, Vec<Option<u64>>)>,
     end: SimTime,
     nodes: usize,
+    /// The number of instances that their fleet's cloud never created. They have no row.
+    never_existed: usize,
     has_gpus: bool,
 }
 
 impl HeatMap {
     pub fn of(accounts: &RunAccount, spans: &Spans) -> HeatMap {
         let cells = if accounts.now == SimTime::ZERO { Vec::new() } else { heat(accounts, spans, COLUMNS) };
-        let each = cells.len().div_ceil(ROWS).max(1);
+        let all = cells.len();
+        let exists = |index: &usize| !spans.never_existed(NodeId::new(*index), accounts);
+        let nodes: Vec<usize> = (0..all).filter(exists).collect();
+        let each = nodes.len().div_ceil(ROWS).max(1);
         let name = |index: usize| accounts.nodes[index].spec.name.to_string();
-        let rows = cells.chunks(each).enumerate().map(|(row, nodes)| {
-            let (first, last) = (row * each, row * each + nodes.len() - 1);
+        let rows = nodes.chunks(each).map(|nodes| {
+            let (first, last) = (nodes[0], nodes[nodes.len() - 1]);
             let name = if first == last { name(first) } else { format!("{} … {}", name(first), name(last)) };
             let column = |at: usize| {
-                let known: Vec<u64> = nodes.iter().filter_map(|node| node[at]).collect();
+                let known: Vec<u64> = nodes.iter().filter_map(|node| cells[*node][at]).collect();
                 (!known.is_empty()).then(|| known.iter().sum::<u64>() / known.len() as u64)
             };
             (name, (0..COLUMNS).map(column).collect())
@@ -40,7 +46,8 @@ impl HeatMap {
         HeatMap {
             rows: rows.collect(),
             end: accounts.now,
-            nodes: cells.len(),
+            nodes: nodes.len(),
+            never_existed: all - nodes.len(),
             has_gpus: accounts.nodes.iter().any(|node| node.gpu_count() > 0),
         }
     }
@@ -66,20 +73,20 @@ impl HeatMap {
                 at += alike;
             }
         }
-        let ticks: String = (0..=4u64)
-            .map(|tick| {
-                let nanos = u128::from(self.end.as_nanos()) * u128::from(tick) / 4;
-                let text = tick_text(SimDuration::from_nanos(nanos as u64), starts_at);
-                format!("<span style=\"left:{}%\">{text}</span>", tick * 25)
-            })
-            .collect();
+        let ticks = strip_ticks(self.end.since(SimTime::ZERO), starts_at);
         let what = if self.has_gpus { "GPUs (cores for a node without GPUs)" } else { "cores" };
         let shared = match self.nodes == self.rows.len() {
             true => String::new(),
             false => format!(" {} nodes share {} rows; neighbours share a row.", self.nodes, self.rows.len()),
         };
-        let note =
-            format!("Share of each node's {what} that was allocated over time.{shared} An empty outline: not ready.");
+        let left_out = match self.never_existed {
+            0 => String::new(),
+            1 => " 1 instance was never created and has no row.".to_string(),
+            more => format!(" {} were never created and have no row.", many(more, "instance")),
+        };
+        let note = format!(
+            "Share of each node's {what} that was allocated over time.{shared} An empty outline: not ready.{left_out}"
+        );
         let scale: String = (0..=STEPS)
             .map(|step| {
                 let text = if step == 0 { "none".to_string() } else { format!("to {}%", (step * 1000 / STEPS).div_ceil(10)) };

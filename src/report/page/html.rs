@@ -1,5 +1,7 @@
 //! The frame of a page: the parts that every report has, and the escaping of text.
 
+use dryrack_units::grouped;
+
 /// The style sheet and the script are embedded in the page, so it needs no other file.
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -41,6 +43,11 @@ pub fn page(title: &str, (answer, is_bad): (&str, bool), body: &str) -> String {
          <title>{title}</title>\n<style>\n{STYLE}{bad}</style>\n</head>\n<body>\n<main>\n<header>\n<h1>{title}</h1>\n\
          <p class=\"answer\">{answer}</p>\n</header>\n{body}</main>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n"
     )
+}
+
+/// A count with its noun and separators of thousands, such as `51,959 jobs`.
+pub fn many(count: usize, noun: &str) -> String {
+    format!("{} {noun}{}", grouped(&count.to_string()), if count == 1 { "" } else { "s" })
 }
 
 /// A section with a heading; empty if the body is empty.

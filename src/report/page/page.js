@@ -17,35 +17,65 @@ for (const timeline of document.querySelectorAll('.timeline')) {
   let to = 1;
 
   const two = (number) => String(Math.floor(number)).padStart(2, '0');
-  const timeOf = (part) => {
-    const seconds = part * end;
+  const day = 86400;
+  // Steps between ticks, in seconds: those of the plots, and shorter ones.
+  const steps = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14400,
+    21600, 43200, day, 2 * day, 5 * day, 10 * day, 20 * day, 30 * day, 90 * day];
+  const units = [['d', day], ['h', 3600], ['m', 60], ['s', 1]];
+  // The time of a tick: one number, such as 90m, unless that is long.
+  const lengthOf = (seconds, step) => {
+    if (seconds === 0) return '0';
+    if (step < 1) return seconds.toFixed(3).replace(/0+$/, '') + 's';
+    const last = units.findIndex(([, length]) => step >= length);
+    const [letter, length] = units[last];
+    if (seconds / length < 300) return Math.round(seconds / length) + letter;
+    let rest = seconds;
+    return units.slice(0, last + 1).map(([name, size]) => {
+      const count = Math.floor(rest / size);
+      rest -= count * size;
+      return count > 0 ? count + name : '';
+    }).join('');
+  };
+  const dateOf = (seconds, step, isFirst) => {
+    const date = new Date(seconds * 1000).toISOString();
+    if (seconds % day === 0) return date.slice(5, 10);
+    const time = date.slice(11, step < 1 ? 23 : step < 60 ? 19 : 16);
+    return isFirst && to - from < 1 ? date.slice(5, 10) + ' ' + time : time;
+  };
+  const ticks = () => {
     const span = (to - from) * end;
-    if (start > 0) {
-      const date = new Date((start + seconds) * 1000).toISOString();
-      return date.slice(5, 10) + ' ' + date.slice(11, span < 600 ? 19 : 16);
+    const isDated = start > 0;
+    const seconds = span < 1 ? span : Math.ceil(span);
+    const step = steps.find((one) => Math.floor(seconds / one) <= 6) ?? Math.ceil(seconds / (6 * day)) * day;
+    // Ticks are at multiples of the step; several days are counted from the first midnight.
+    const zero = isDated && step >= day ? Math.ceil(start / day) * day : 0;
+    const origin = isDated ? start : 0;
+    axis.replaceChildren();
+    let at = zero + Math.ceil((origin + from * end - zero) / step - 1e-9) * step;
+    for (let count = 0; at <= origin + to * end + step * 1e-9; count++, at += step) {
+      const place = ((at - origin) / end - from) / (to - from);
+      const tick = document.createElement('span');
+      tick.style.left = place * 100 + '%';
+      if (place < 0.03) tick.style.transform = 'none';
+      if (place >= 0.97) tick.style.transform = 'translateX(-100%)';
+      tick.textContent = isDated ? dateOf(at, step, count === 0) : lengthOf(at, step);
+      axis.append(tick);
     }
-    if (span < 10) return seconds.toFixed(2) + 's';
-    if (end < 3600) return Math.floor(seconds / 60) + 'm' + two(seconds % 60) + 's';
-    const hours = Math.floor((seconds % 86400) / 3600) + 'h' + two((seconds % 3600) / 60);
-    const days = end < 2 * 86400 ? '' : Math.floor(seconds / 86400) + 'd';
-    if (days === '' && end >= 86400) return Math.floor(seconds / 3600) + 'h' + two((seconds % 3600) / 60);
-    return days + hours + (span < 600 ? 'm' + two(seconds % 60) : '');
   };
 
   const show = () => {
     bars.setAttribute('viewBox', [from * whole, 0, (to - from) * whole, height].join(' '));
     timeline.dataset.from = from;
     timeline.dataset.to = to;
-    const ticks = axis.children;
-    for (let tick = 0; tick < ticks.length; tick++) {
-      ticks[tick].textContent = timeOf(from + (to - from) * tick / (ticks.length - 1));
-    }
+    ticks();
     labels.replaceChildren();
     const pixels = bars.getBoundingClientRect().width / (to - from) / whole;
     for (const bar of bars.querySelectorAll('rect[data-n]')) {
       const left = Math.max(bar.x.baseVal.value, from * whole);
       const right = Math.min(bar.x.baseVal.value + bar.width.baseVal.value, to * whole);
       const room = (right - left) * pixels;
+      // The line around a bar would cover a narrow one.
+      bar.classList.toggle('thin', room < 3);
       if (bar.height.baseVal.value < 12 || room < bar.dataset.n.length * 7.5 + 8) continue;
       const text = document.createElementNS('http://www.w3.org/2000/svg', 'text');
       // A part of the width, so that it stands in its bar however wide the strip is on paper.
@@ -78,6 +108,7 @@ for (const timeline of document.querySelectorAll('.timeline')) {
   const keys = { '+': 'in', '=': 'in', '-': 'out', ArrowLeft: 'left', ArrowRight: 'right', 0: 'whole', Home: 'whole' };
 
   timeline.querySelector('.controls').hidden = false;
+  details.textContent = 'Click a bar to see its history.';
   for (const button of timeline.querySelectorAll('button')) {
     button.addEventListener('click', acts[button.dataset.act]);
   }
