@@ -40,7 +40,7 @@ fn a_family_means_each_of_its_gpus_and_the_run_says_so_once() {
     assert_eq!(said.matches("GPU `a100` means any of a100-40g, a100-80g").count(), 1, "{said}");
     assert!(said.contains("GPU `NVIDIA-H100-80GB-HBM3` means h100-80g"), "{said}");
     let page = std::fs::read_to_string(dir.path().join("out/report.html")).expect("it was written");
-    assert!(page.contains("GPU `a100` means any of a100-40g, a100-80g."), "the assumptions have it");
+    assert!(page.contains("GPU <code>a100</code> means any of a100-40g, a100-80g."), "the assumptions have it");
 }
 
 fn an_unknown_name_is_an_error_with_the_line_that_mends_it() {

@@ -155,16 +155,35 @@ fn short(value: f64, decimals: usize) -> String {
     }
 }
 
-/// An axis from 0% to 100%.
-pub fn of_parts(label: &str) -> Axis {
-    let tick = |percent: u32| (f64::from(percent) / 100.0, format!("{percent}%"));
-    Axis { label: label.to_string(), ticks: [0, 25, 50, 75, 100].map(tick).to_vec() }
+/// An axis of percentages up to 100%, and its first percentage. It begins above 0% if no value is as small as that, so
+/// that curves near 100% can be told apart.
+pub fn of_parts(label: &str, least: f64) -> (Axis, f64) {
+    let (from, step) = match least {
+        0.9.. => (90, 2),
+        0.75.. => (75, 5),
+        0.5.. => (50, 10),
+        _ => (0, 25),
+    };
+    let tick = |percent: u32| (f64::from(percent - from) / f64::from(100 - from), format!("{percent}%"));
+    let ticks = (from..=100).step_by(step).map(tick).collect();
+    (Axis { label: label.to_string(), ticks }, f64::from(from))
 }
 
-/// An axis of waits up to `longest` seconds. Also returns the position of `longest`.
+/// The place of a part on an axis that begins with this percentage.
+pub fn part_place(part: f64, from: f64) -> f64 {
+    (part * 100.0 - from) / (100.0 - from)
+}
+
+/// A sentence about an axis of percentages that does not begin at 0%.
+pub fn from_note(from: f64) -> String {
+    if from > 0.0 { format!(" The axis begins at {from}%.") } else { String::new() }
+}
+
+/// An axis of waits up to a tick of at least `longest` seconds. Also returns the position of its end.
 pub fn of_waits(label: &str, longest: f64) -> (Axis, f64) {
-    const MARKS: [(u64, &str); 9] = [
+    const MARKS: [(u64, &str); 11] = [
         (0, "0"),
+        (1, "1s"),
         (10, "10s"),
         (60, "1m"),
         (600, "10m"),
@@ -173,11 +192,15 @@ pub fn of_waits(label: &str, longest: f64) -> (Axis, f64) {
         (86_400, "1d"),
         (604_800, "1w"),
         (2_592_000, "30d"),
+        (31_536_000, "1y"),
     ];
-    let end = wait_place(longest.max(60.0));
-    let known = MARKS.iter().map(|(seconds, text)| (wait_place(*seconds as f64) / end, *text));
-    let ticks = known.filter(|(place, _)| *place <= 1.0).map(|(place, text)| (place, text.to_string())).collect();
-    (Axis { label: format!("{label} (log scale)"), ticks }, end)
+    /// On a longer axis there is no room for a tick at one second.
+    const SHORT: f64 = 3600.0;
+    let last = MARKS.iter().map(|(seconds, _)| *seconds as f64).find(|mark| *mark >= longest.max(60.0));
+    let end = wait_place(last.unwrap_or(longest));
+    let known = MARKS.iter().filter(|(seconds, _)| *seconds != 1 || last.is_some_and(|last| last <= SHORT));
+    let ticks = known.map(|(seconds, text)| (wait_place(*seconds as f64) / end, (*text).to_string()));
+    (Axis { label: format!("{label} (log scale)"), ticks: ticks.filter(|(place, _)| *place <= 1.0).collect() }, end)
 }
 
 #[cfg(test)]
@@ -224,6 +247,26 @@ mod tests {
                 "{most}"
             );
         }
+    }
+    #[test]
+    fn an_axis_of_waits_ends_with_a_tick() {
+        let texts =
+            |longest| of_waits("", longest).0.ticks.iter().map(|(_, text)| text.clone()).collect::<Vec<_>>().join(" ");
+        assert_eq!(texts(0.0), "0 1s 10s 1m");
+        assert_eq!(texts(1380.0), "0 1s 10s 1m 10m 1h");
+        assert_eq!(texts(86_400.0), "0 10s 1m 10m 1h 6h 1d");
+        assert_eq!(texts(86_401.0), "0 10s 1m 10m 1h 6h 1d 1w");
+        assert_eq!(texts(40_000_000.0), "0 10s 1m 10m 1h 6h 1d 1w 30d 1y", "the longest has no tick of its own");
+    }
+
+    #[test]
+    fn an_axis_of_parts_begins_below_all() {
+        let texts =
+            |least| of_parts("", least).0.ticks.iter().map(|(_, text)| text.clone()).collect::<Vec<_>>().join(" ");
+        assert_eq!(texts(0.2), "0% 25% 50% 75% 100%");
+        assert_eq!(texts(0.81), "75% 80% 85% 90% 95% 100%");
+        assert_eq!(texts(0.93), "90% 92% 94% 96% 98% 100%");
+        assert!((part_place(0.95, 90.0) - 0.5).abs() < 1e-9);
     }
 
     #[test]

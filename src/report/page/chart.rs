@@ -89,7 +89,10 @@ impl Chart {
                 Kind::Crosses => {
                     format!("<path d=\"M10 2l8 8m0-8l-8 8\" stroke-width=\"2\" stroke=\"{}\"/>", hex(PALETTE[ink]))
                 }
-                Kind::Line | Kind::Steps | Kind::Whiskers => {
+                Kind::Whiskers => {
+                    format!("<path d=\"M4 6h20M4 2v8m20-8v8\" stroke-width=\"2\" stroke=\"{}\"/>", hex(PALETTE[ink]))
+                }
+                Kind::Line | Kind::Steps => {
                     format!("<path d=\"M0 6h28\" stroke-width=\"3\" stroke=\"{}\"{dash}/>", hex(PALETTE[ink]))
                 }
             }

@@ -20,8 +20,11 @@ const NOTE: &str = "<p class=\"note\">Each change was run alone, with the same s
 
 impl HelpsReport {
     pub fn html(&self) -> String {
+        // In a terminal, backticks mark a command.
+        let header: Vec<String> = self.header.iter().map(|name| name.replace('`', "")).collect();
+        let header: Vec<&str> = header.iter().map(String::as_str).collect();
         let body = [
-            section("What would help most", &(table("Changes that were run", &self.header, &self.rows) + NOTE)),
+            section("What would help most", &(table("Changes that were run", &header, &self.rows) + NOTE)),
             section("How to repeat this", &facts(&[("Command", self.command.clone())])),
         ];
         page(&self.title, (&self.answer, false), &body.concat())

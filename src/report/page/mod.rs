@@ -12,6 +12,8 @@ mod heat;
 mod helps;
 mod html;
 mod plan;
+mod plan_plots;
+mod plan_table;
 mod run;
 mod serving_plot;
 

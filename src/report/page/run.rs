@@ -9,11 +9,11 @@ use super::super::served;
 use super::super::spans::Spans;
 use super::super::summary::replica_name;
 use super::super::timeline::about;
-use super::axes::{of_counts, of_numbers, of_parts, of_run, of_waits};
+use super::axes::{from_note, of_counts, of_parts, of_run, of_waits, part_place};
 use super::chart::{Chart, Kind, Line};
 use super::gantt::gantt;
 use super::heat::HeatMap;
-use super::html::{facts, list, page, section, table};
+use super::html::{facts, list, many, page, section, table};
 use super::serving_plot;
 use crate::plot::wait_place;
 use dryrack_engine::{Rehearsal, Standing};
@@ -72,11 +72,13 @@ impl RunReport<'_> {
         let plots = [self.waits_plot(), queue_plot(bins, self.starts_at), self.allocation_plot(bins)];
         let of_services = serving_plot::plots(self.accounts, self.starts_at);
         let plots: String = of_services.iter().chain(plots.iter().flatten()).map(Chart::figure).collect();
+        let note =
+            if self.nobody_waits() { "<p>Every replica was placed as soon as it was submitted.</p>\n" } else { "" };
         let over_time = heat.figure(self.starts_at) + &gantt(self.accounts, self.spans, self.starts_at);
         let body = [
             self.tiles(),
             section("Expectations", &self.expectations()),
-            section("Waiting times and allocation", &format!("<div class=\"plots\">\n{plots}</div>\n")),
+            section("Waiting times and allocation", &format!("{note}<div class=\"plots\">\n{plots}</div>\n")),
             section("Nodes and jobs over time", &over_time),
             section("Reasons for refusals and waiting", &self.reasons()),
             section("All figures", &self.figures()),
@@ -162,25 +164,28 @@ impl RunReport<'_> {
     }
 
     fn tiles(&self) -> String {
-        const SHOWN: [(&str, &str); 15] = [
+        const SHOWN: [(&str, &str); 16] = [
             ("ttft_p99_seconds", "99th percentile of the time to first token"),
             ("tpot_p99_seconds", "99th percentile of the time per token"),
-            ("cost_per_million_tokens", "for a million tokens of answers"),
+            ("cost_per_million_tokens", "cost of a million tokens of answers"),
             ("queue_wait_mean_seconds", "mean waiting time"),
             ("queue_wait_p95_seconds", "95th percentile of waiting time"),
             ("bounded_slowdown_mean", "mean slowdown"),
             ("gpu_allocated", "of ready GPU time allocated"),
+            ("cpu_allocated", "of ready CPU time allocated"),
             ("gpu_utilization", "of allocated GPU time used"),
             ("gpu_idle_hours", "allocated GPU hours without use"),
             ("gpu_idle_cost", "price of these hours"),
             ("fragmentation", "of free GPU time unusable"),
-            ("cost", "cost"),
+            ("cost", "cost of this run"),
             ("cost_per_month", "cost of a month"),
             ("carbon", "kg of CO2"),
-            ("fairness", "fairness between users"),
+            ("fairness", "fairness between users (1 is equal)"),
         ];
         let tile = |(name, said): &(&str, &str)| {
-            let value = self.metrics.get(name).filter(|value| *value != Value::Undefined)?;
+            // If there are GPUs, it is their allocation that counts.
+            let is_shown = |value: &Value| *value != Value::Undefined && (*name != "cpu_allocated" || !self.has_gpus());
+            let value = self.metrics.get(name).filter(is_shown)?;
             let currency = match (value, self.accounts.currency.as_deref()) {
                 (Value::Money(_), Some(currency)) => format!(" {}", super::html::escape(currency)),
                 _ => String::new(),
@@ -226,6 +231,12 @@ impl RunReport<'_> {
             .collect()
     }
 
+    /// Whether every replica was placed at once. False if there were none.
+    fn nobody_waits(&self) -> bool {
+        let mut counted = self.accounts.counted().peekable();
+        counted.peek().is_some() && counted.all(|(_, _, replica)| replica.placed == Some(replica.wanted))
+    }
+
     fn waits_plot(&self) -> Option<Chart> {
         let mut queues = self.waits();
         // Keep the largest queues, sorted by name.
@@ -236,24 +247,36 @@ impl RunReport<'_> {
         queues.retain(|(_, waits, never)| waits.len() + never >= least);
         queues.truncate(QUEUES);
         let longest = queues.iter().filter_map(|(_, waits, _)| waits.last()).max()?.as_secs_f64();
+        let never: usize = queues.iter().map(|(_, _, never)| never).sum();
+        if longest <= 0.0 && never == 0 {
+            return None;
+        }
         let (x, end) = of_waits("time waited", longest);
+        // The smallest share that was placed at once.
+        let at_once = |(_, waits, never): &(String, Vec<SimDuration>, usize)| {
+            waits.iter().filter(|wait| wait.is_zero()).count() as f64 / (waits.len() + never).max(1) as f64
+        };
+        let (y, from) = of_parts("placed", queues.iter().map(at_once).fold(1.0, f64::min));
         let lines = queues.iter().enumerate().map(|(look, (queue, waits, never))| {
             let all = (waits.len() + never) as f64;
-            let name = format!("{queue} ({} replicas)", waits.len() + never);
-            Line { name, points: cdf(waits, all, end), kind: Kind::Steps, look }
+            let name = format!("{queue} ({})", many(waits.len() + never, "replica"));
+            let points = cdf(waits, all, end).into_iter().map(|(at, part)| (at, part_place(part, from))).collect();
+            Line { name, points, kind: Kind::Steps, look }
         });
         let rest =
             if left_out == 0 { String::new() } else { format!(" waits.csv also has the {left_out} smaller queues.") };
-        let never: usize = queues.iter().map(|(_, _, never)| never).sum();
         let never = match never {
             0 => "All replicas were placed.".to_string(),
-            never => format!("Never placed: {}, so the curves end below 100%.", counted(never, "replica")),
+            never => format!("Never placed: {}, so the curves end below 100%.", many(never, "replica")),
         };
         Some(Chart {
             title: "Waiting time".into(),
-            description: format!("Share of all replicas that were first placed within this time. {never}{rest}"),
+            description: format!(
+                "Share of all replicas that were first placed within this time. {never}{}{rest}",
+                from_note(from)
+            ),
             x,
-            y: of_parts("placed"),
+            y,
             lines: lines.collect(),
         })
     }
@@ -261,7 +284,8 @@ impl RunReport<'_> {
     fn allocation_plot(&self, bins: &Bins) -> Option<Chart> {
         if self.has_gpus() {
             let most = bins.gpu_ready.iter().chain(&bins.gpu_taken).max().copied().unwrap_or(0) as f64 / 1000.0;
-            let (y, top) = of_numbers("GPUs", most);
+            // Parts of a GPU are allocated too, but an axis of a few GPUs has ticks at whole ones.
+            let (y, top) = of_counts("GPUs", libm::ceil(most) as u64);
             let line = |name: &str, values: &[u64], look| Line {
                 name: name.into(),
                 points: over_time(values, top * 1000.0),
@@ -287,7 +311,7 @@ impl RunReport<'_> {
             });
         }
         let cores: u64 = self.accounts.nodes.iter().map(|node| node.spec.shape.cpu_capacity().get()).sum();
-        let (y, top) = of_numbers("cores", cores as f64 / 1000.0);
+        let (y, top) = of_counts("cores", cores.div_ceil(1000));
         let points = over_time(&bins.cpu_taken, top * 1000.0);
         let line = Line { name: "allocated".into(), points, kind: Kind::Steps, look: 0 };
         let capacity = cores as f64 / 1000.0 / top;
@@ -311,7 +335,12 @@ impl RunReport<'_> {
         let mut text = String::new();
         let turned: Vec<Vec<String>> = (self.accounts.turned_away.iter())
             .map(|((outcome, reason), count)| {
-                vec![outcome.name().replace('_', " "), reason.name().into(), reason.text().into(), count.to_string()]
+                vec![
+                    outcome.name().replace('_', " "),
+                    reason.name().into(),
+                    reason.text().into(),
+                    grouped(&count.to_string()),
+                ]
             })
             .collect();
         if !turned.is_empty() {
@@ -328,7 +357,12 @@ impl RunReport<'_> {
             .map(|(blame, waited)| {
                 let permille = waited * 1000 / total;
                 let hours = *waited as f64 / 3.6e12;
-                vec![blame.name(), blame.text(), format!("{hours:.2}"), format!("{}.{}%", permille / 10, permille % 10)]
+                vec![
+                    blame.name(),
+                    blame.text(),
+                    grouped(&format!("{hours:.2}")),
+                    format!("{}.{}%", permille / 10, permille % 10),
+                ]
             })
             .collect();
         if !rows.is_empty() {
@@ -355,7 +389,7 @@ impl RunReport<'_> {
             return String::new();
         }
         let caption = match all.len() > UNPLACED {
-            true => format!("Still waiting: the first {UNPLACED} of {}", all.len()),
+            true => format!("Still waiting: the first {UNPLACED} of {}", grouped(&all.len().to_string())),
             false => "Still waiting".to_string(),
         };
         table(&caption, &["job", "for", "because"], &all[..all.len().min(UNPLACED)])
@@ -386,7 +420,7 @@ impl RunReport<'_> {
         let gpus: usize = self.accounts.nodes.iter().map(|node| node.gpu_count()).sum();
         let mut all = vec![
             format!("Profile {}: {}.", profile.name, profile.title.trim_end_matches('.')),
-            format!("Fleet: {} with {}.", counted(self.accounts.nodes.len(), "node"), counted(gpus, "GPU")),
+            format!("Fleet: {} with {}.", many(self.accounts.nodes.len(), "node"), many(gpus, "GPU")),
             self.lengths(),
             "Only failures, foreign use, slow starts and lost messages that the file states can happen.".into(),
         ];
@@ -503,7 +537,7 @@ fn cdf(waits: &[SimDuration], all: f64, end: f64) -> Vec<(f64, f64)> {
 }
 
 fn queue_plot(bins: &Bins, starts_at: Option<SimTime>) -> Option<Chart> {
-    let most = bins.waiting_max.iter().max().copied().unwrap_or(0);
+    let most = bins.waiting_max.iter().max().copied().filter(|most| *most > 0)?;
     let (y, top) = of_counts("waiting", most);
     let line = |name: &str, values: &[u64], full: f64, look| Line {
         name: name.into(),
@@ -531,7 +565,7 @@ fn over_time(values: &[u64], full: f64) -> Vec<(f64, f64)> {
 pub(super) fn for_people(value: Value, name: &str) -> String {
     let definition = definition_of(name);
     match value {
-        Value::Count(count) => count.to_string(),
+        Value::Count(count) => grouped(&count.to_string()),
         Value::Time(time) if ["ttft", "tpot", "e2e"].iter().any(|series| name.starts_with(series)) => {
             served::shown(time)
         }
@@ -540,7 +574,7 @@ pub(super) fn for_people(value: Value, name: &str) -> String {
         Value::Ratio(ratio) if definition.is_some_and(|known| known.unit() == Unit::Part && name != "fairness") => {
             format!("{:.1}%", ratio * 100.0)
         }
-        Value::Ratio(ratio) => format!("{ratio:.2}"),
+        Value::Ratio(ratio) => grouped(&format!("{ratio:.2}")),
         Value::Undefined => String::new(),
     }
 }

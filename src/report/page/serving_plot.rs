@@ -50,8 +50,8 @@ pub(super) fn plots(accounts: &RunAccount, starts_at: Option<SimTime>) -> Vec<Ch
         y,
         lines,
     };
-    let counts = |title: &str, description: &str, count: fn(&ServiceInterval) -> u64, what: &str| {
-        let (y, top) = of_counts("number", all().map(count).max().unwrap_or(0));
+    let counts = |[title, unit, what]: [&str; 3], description: &str, count: fn(&ServiceInterval) -> u64| {
+        let (y, top) = of_counts(unit, all().map(count).max().unwrap_or(0));
         let line = |(index, (job, service)): (usize, &(&JobId, &ServiceAccount))| Line {
             name: name(job, what),
             points: service.intervals.iter().map(|interval| (place(interval), count(interval) as f64 / top)).collect(),
@@ -62,16 +62,14 @@ pub(super) fn plots(accounts: &RunAccount, starts_at: Option<SimTime>) -> Vec<Ch
         Chart { title: title.into(), description: description.into(), x: x(), y, lines }
     };
     let waiting = counts(
-        "Requests that wait",
+        ["Requests that wait", "requests", "without a first token"],
         "Requests without a first token at the end of each interval.",
         |interval| interval.waiting,
-        "without a first token",
     );
     let replicas = counts(
-        "Replicas",
+        ["Replicas", "replicas", "take requests"],
         "Replicas that take requests at the end of each interval.",
         |interval| u64::from(interval.replicas),
-        "take requests",
     );
     vec![ttft, waiting, replicas]
 }
