@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use dryrack_control::Profile;
 use dryrack_engine::{Rehearsal, RunOptions, draw_world, run};
+use dryrack_expect::Verdict;
 use dryrack_metrics::{METRICS, Metrics, RunAccount, Series, Value};
 use dryrack_profile::{load_profile, profile_names};
 use dryrack_report::{Heading, RunReport, Spans, summary, write_jobs_csv, write_nodes_csv, write_perfetto};
@@ -25,6 +26,7 @@ trials! {
         a_timeline_is_a_trace_of_what_ran_where,
         a_timeline_is_what_readers_of_traces_ask,
         the_files_of_a_report_are_what_arithmetic_on_paper_gives_and_the_same_twice,
+        a_report_begins_with_what_failed,
         tables_are_what_arithmetic_on_paper_gives,
         a_summary_of_a_small_fleet_shows_each_gpu,
         a_summary_of_a_large_fleet_shows_how_full_it_was,
@@ -351,6 +353,47 @@ late,20,70,70,130,alpha/0,completed,completed,\"late: asked for at 20s, waited 5
     for told in ["queue_wait_p95", "dryrack run two.yaml", "0123", "Assumptions", "Two jobs want one GPU"] {
         assert!(html.contains(told), "{told}");
     }
+}
+
+/// Cut at 100 s: chat has completed, and late still runs. The last event is at 70 s, and the GPU was taken for 60 s of that.
+fn a_report_begins_with_what_failed() {
+    let rehearsal = Rehearsal { until: Some(SimTime::from_secs(100)), ..rehearsal(60) };
+    let (accounts, spans) = shown(&rehearsal);
+    let metrics = Metrics::of(&accounts);
+    let verdict = |(number, passed): (usize, bool)| Verdict {
+        name: format!("e{number}").into(),
+        passed,
+        expected: "so".to_string(),
+        happened: "otherwise".to_string(),
+        turned_on: None,
+    };
+    let with = |passed: &[bool]| {
+        let verdicts: Vec<Verdict> = passed.iter().copied().enumerate().map(verdict).collect();
+        let report = RunReport {
+            assumed: &[],
+            starts_at: None,
+            rehearsal: &rehearsal,
+            accounts: &accounts,
+            metrics: &metrics,
+            spans: &spans,
+            verdicts: &verdicts,
+            trace: &[],
+            digest: "0123",
+            command: "dryrack run two.yaml",
+        };
+        let (_, page) = report.files().into_iter().find(|(name, _)| *name == "report.html").expect("it is there");
+        (report.answer(), String::from_utf8(page).expect("text"))
+    };
+    let run = "1 of 2 jobs completed within 1m10s, 1 still runs, 95% of the placed replicas waited 50s or less, 85.7% of the ready \
+               GPU time was allocated";
+    assert_eq!(with(&[true, true]).0, format!("{run}; both expectations hold."));
+    let (answer, page) = with(&[true, false, false, false, false]);
+    assert_eq!(answer, format!("4 of 5 expectations failed: e1, e2, e3 and 1 more. {run}."));
+    let (fails, holds) = (page.find("✗ fails").expect("a mark"), page.find("✓ holds").expect("a mark"));
+    assert!(fails < holds && page.contains("4 failed, 1 holds"), "those that failed are at the top");
+    // With many that hold, only those that failed are shown at once.
+    let (_, page) = with(&[&[false][..], &[true; 20]].concat());
+    assert!(page.contains("<summary>20 expectations hold</summary>"), "folded");
 }
 
 fn tables_are_what_arithmetic_on_paper_gives() {

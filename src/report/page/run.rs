@@ -13,7 +13,7 @@ use super::axes::{from_note, of_counts, of_parts, of_run, of_waits, part_place};
 use super::chart::{Chart, Kind, Line};
 use super::gantt::gantt;
 use super::heat::HeatMap;
-use super::html::{facts, list, many, page, section, table};
+use super::html::{facts, list, many, marked_table, page, section, table};
 use super::serving_plot;
 use crate::plot::wait_place;
 use dryrack_engine::{Rehearsal, Standing};
@@ -44,6 +44,10 @@ pub type Files = Vec<(&'static str, Vec<u8>)>;
 
 /// The largest number of queues with a curve.
 const QUEUES: usize = 5;
+/// The largest number of failed expectations that the answer names.
+const FAILED: usize = 3;
+/// With more expectations that hold, these are folded.
+const HOLDING: usize = 12;
 /// The largest number of rows in the table of unplaced jobs.
 const UNPLACED: usize = 40;
 /// The largest number of lines of the scenario that are shown.
@@ -100,7 +104,7 @@ impl RunReport<'_> {
         let jobs = count("jobs_submitted");
         let never = self.accounts.unplaceable.sentence(jobs).map_or(String::new(), |sentence| format!("{sentence}. "));
         let served = served::answer(self.accounts);
-        let mut text = format!("{never}{served}{}", self.jobs_at_the_end());
+        let mut text = format!("{}{never}{served}{}", self.failed(), self.jobs_at_the_end());
         if let Some(Value::Time(wait)) = self.metrics.get("queue_wait_p95_seconds") {
             text.push_str(&format!(", 95% of the placed replicas waited {} or less", about(wait)));
         }
@@ -114,14 +118,30 @@ impl RunReport<'_> {
         if let Some(Value::Ratio(part)) = self.metrics.get(name) {
             text.push_str(&format!(", {:.1}% of the ready {what} time was allocated", part * 100.0));
         }
-        let failed = self.verdicts.iter().filter(|verdict| !verdict.passed).count();
-        text.push_str(&match (self.verdicts.len(), failed) {
-            (0, _) => "; it had no expectations.".to_string(),
-            (1, 0) => "; its expectation holds.".to_string(),
-            (all, 0) => format!("; all {all} expectations hold."),
-            (all, failed) => format!("; {failed} of {} failed.", counted(all, "expectation")),
+        let all_hold = self.verdicts.iter().all(|verdict| verdict.passed);
+        text.push_str(&match self.verdicts.len() {
+            0 => "; it had no expectations.".to_string(),
+            _ if !all_hold => ".".to_string(),
+            1 => "; its expectation holds.".to_string(),
+            2 => "; both expectations hold.".to_string(),
+            all => format!("; all {all} expectations hold."),
         });
         text
+    }
+
+    /// The sentence about failed expectations. It comes first, because it is the result of the run. Empty if none failed.
+    fn failed(&self) -> String {
+        let failed: Vec<&str> =
+            (self.verdicts.iter()).filter(|verdict| !verdict.passed).map(|verdict| &*verdict.name).collect();
+        if failed.is_empty() {
+            return String::new();
+        }
+        let named = failed[..failed.len().min(FAILED)].join(", ");
+        let more = match failed.len().saturating_sub(FAILED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        format!("{} of {} failed: {named}{more}. ", failed.len(), counted(self.verdicts.len(), "expectation"))
     }
 
     /// How many jobs completed, and how many still run and wait. A service runs on by design, so a run of services alone
@@ -130,16 +150,26 @@ impl RunReport<'_> {
         let count = |name| self.metrics.count(name);
         let [jobs, completed, running, waiting] =
             ["jobs_submitted", "jobs_completed", "jobs_running", "jobs_waiting"].map(count);
-        let all = counted(jobs as usize, "job");
+        let all = many(jobs as usize, "job");
         let end = about(self.accounts.now.since(SimTime::ZERO));
         if jobs > 0 && running == jobs {
             let verb = if jobs == 1 { "runs" } else { "run" };
             return format!("{all} still {verb} after {end}");
         }
-        let mut text = format!("{completed} of {all} completed within {end}");
-        for (count, verbs) in [(running, ["runs", "run"]), (waiting, ["waits", "wait"])] {
+        let mut text = format!("{} of {all} completed within {end}", grouped(&completed.to_string()));
+        let [failed, cancelled, lost, expired, refused] =
+            ["jobs_failed", "jobs_cancelled", "jobs_lost", "jobs_expired", "jobs_refused"].map(count);
+        for (count, verbs) in [
+            (failed, ["failed", "failed"]),
+            (cancelled, ["was cancelled", "were cancelled"]),
+            (lost, ["lost its node or GPU", "lost a node or GPU"]),
+            (expired, ["was ended by a limit", "were ended by a limit"]),
+            (refused, ["was refused", "were refused"]),
+            (running, ["still runs", "still run"]),
+            (waiting, ["still waits", "still wait"]),
+        ] {
             if count > 0 {
-                text.push_str(&format!(", {count} still {}", verbs[usize::from(count > 1)]));
+                text.push_str(&format!(", {} {}", grouped(&count.to_string()), verbs[usize::from(count > 1)]));
             }
         }
         text
@@ -198,18 +228,39 @@ impl RunReport<'_> {
         format!("<div class=\"tiles\">{}{start}</div>\n", SHOWN.iter().filter_map(tile).collect::<String>())
     }
 
+    /// The expectations that failed, and then those that hold. If many hold, they are folded.
     fn expectations(&self) -> String {
-        let rows: Vec<Vec<String>> = (self.verdicts.iter())
-            .map(|verdict| {
-                let mark = if verdict.passed { "✓ holds" } else { "✗ fails" };
+        const HEADER: [&str; 4] = ["", "name", "expected", "happened"];
+        let rows = |passed: bool| -> Vec<Vec<String>> {
+            let mark = if passed { "✓ holds" } else { "✗ fails" };
+            let verdicts = self.verdicts.iter().filter(|verdict| verdict.passed == passed);
+            let row = |verdict: &Verdict| {
                 vec![mark.into(), verdict.name.to_string(), verdict.expected.clone(), verdict.happened.clone()]
-            })
-            .collect();
-        if rows.is_empty() {
-            String::new()
-        } else {
-            table("Expectations", &["", "name", "expected", "happened"], &rows)
+            };
+            verdicts.map(row).collect()
+        };
+        let (failing, holding) = (rows(false), rows(true));
+        let caption = match (failing.len(), holding.len()) {
+            (0, 0) => return String::new(),
+            (0, 1) => "It holds".to_string(),
+            (0, 2) => "Both hold".to_string(),
+            (0, holding) => format!("All {holding} hold"),
+            (failing, 0) => format!("{failing} of {failing} failed"),
+            (failing, 1) => format!("{failing} failed, 1 holds"),
+            (failing, holding) => format!("{failing} failed, {holding} hold"),
+        };
+        let marked = |rows: &[Vec<String>], failed: usize| {
+            marked_table(&caption, &HEADER, rows, |row| if row < failed { "bad" } else { "" })
+        };
+        if holding.len() <= HOLDING {
+            return marked(&[failing.clone(), holding].concat(), failing.len());
         }
+        let shown = if failing.is_empty() { String::new() } else { marked(&failing, failing.len()) };
+        let folded = table("Expectations that hold", &HEADER, &holding);
+        format!(
+            "{shown}<details>\n<summary>{} hold</summary>\n{folded}</details>\n",
+            many(holding.len(), "expectation")
+        )
     }
 
     /// For each queue: the waits in ascending order, and the number of replicas that were never placed.
