@@ -406,9 +406,13 @@ fn delays_that_are_fitted_on_a_recording_explain_it() {
     let fitted: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     // The prediction was that it starts where it is placed, at 0, and runs for as long as it sleeps.
     assert_eq!(fitted["prepare_ns"].as_u64(), Some(later("starts")), "{fitted:#}");
-    assert_eq!(fitted["duration_more_ns"].as_u64(), Some(later("ends") - later("starts")), "{fitted:#}");
+    // On a busy machine, a start may be noticed so late that the run seems shorter than it sleeps. A run is never predicted
+    // to be shorter than it asks for.
+    let longer = later("ends").saturating_sub(later("starts"));
+    let left = later("ends").abs_diff(later("starts") + longer);
+    assert_eq!(fitted["duration_more_ns"].as_u64(), Some(longer), "{fitted:#}");
     assert_eq!(fitted["median_error_of_starts_ns"], serde_json::json!([later("starts"), 0]), "{fitted:#}");
-    assert_eq!(fitted["median_error_of_ends_ns"], serde_json::json!([later("ends"), 0]), "{fitted:#}");
+    assert_eq!(fitted["median_error_of_ends_ns"], serde_json::json!([later("ends"), left]), "{fitted:#}");
 }
 
 /// Every log replays, no process is left, and every decision that does not depend on the CPU that a process gets is as
