@@ -3,7 +3,8 @@
 
 A policy states for each job the part of the time that it should get on each type of GPU. At the beginning of a round,
 jobs are placed in the order of that part divided by the part that they got. Jobs that lose their GPUs are preempted,
-and keep their work if they have a checkpoint. It needs `pip install ecos scipy`. In a scenario:
+and keep their work if they have a checkpoint. All jobs must be tasks with whole GPUs. It needs
+`pip install ecos scipy`. In a scenario:
 
     outside: {command: [python3, gavel.py], driver: {policy: gavel}}
 
@@ -83,10 +84,13 @@ class Rounds:
         """Takes the jobs that came since the last round."""
         new = [world.jobs[name] for name in self.runs if name not in self.jobs]
         for job in sorted(new, key=lambda job: (job["submitted"], len(job["name"]), job["name"])):
-            speeds = job["speeds"] or {kind: 1_000_000 for kind in self.room}
+            if self.policy == "allox" and job["estimate_ns"] is None:
+                sys.exit(f"allox needs an estimate of each job, and {job['name']} has none")
+            speeds = job["speeds"] or {}
             width = job["tasks"] * job["task"]["gpus"]["count"]
             allowed = job["task"]["gpus"]["types"] or list(self.room)
-            self.jobs[job["name"]] = (width, [speeds.get(kind, 0) if kind in allowed else 0 for kind in self.types], job)
+            rates = [speeds.get(kind, 1_000_000) if kind in allowed else 0 for kind in self.types]
+            self.jobs[job["name"]] = (width, rates, job)
             self.got[job["name"]] = dict.fromkeys(self.types, self.round // 2)
             self.missed[job["name"]] = dict.fromkeys(self.types, 0)
             self.stale = True
@@ -122,7 +126,7 @@ class Rounds:
         waiting = [name for name in self.jobs if name not in kept]
         parts = {**kept, **{name: [0] * len(self.types) for name in waiting}}
         if free and waiting:
-            times = numpy.array([[self.jobs[name][2]["estimate_ns"] / self.jobs[name][1][at] for at in free]
+            times = numpy.array([[self.jobs[name][2]["estimate_ns"] / (self.jobs[name][1][at] or 1e-9) for at in free]
                                  for name in waiting])
             since = numpy.array([[float(now - self.jobs[name][2]["submitted"])] for name in waiting])
             costs = numpy.concatenate([(behind + 1) * times + since for behind in range(len(waiting))], axis=1)

@@ -7,9 +7,9 @@
 //!                                      └──── the next attempt
 //! ```
 //!
-//! The parts of this module are: triggers of passes ([`passes`], [`each`]), entering and leaving the queue ([`waiting`]), the
-//! decision about one replica ([`placing`]), backfilling ([`backfill`], [`slots`]), preemption ([`preempting`]),
-//! attained service ([`attained`], [`levels`]), and decisions of an outside scheduler ([`outside`]).
+//! The parts of this module are: triggers of passes ([`passes`], [`each`]), entering and leaving the queue
+//! ([`waiting`]), the decision about one replica ([`placing`]), backfilling ([`backfill`], [`slots`]), preemption
+//! ([`preempting`]), attained service ([`attained`], [`levels`]), and decisions of an outside scheduler ([`outside`]).
 
 mod attained;
 mod backfill;
