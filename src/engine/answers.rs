@@ -157,7 +157,7 @@ fn is_of_flow(reasons: &Histogram) -> bool {
 
 struct Questions<'a> {
     rehearsal: &'a Rehearsal,
-    /// The decisions of this step, and for each job and demand the last refusal of an earlier step.
+    /// The decisions of this step, and for each replica and demand the last refusal of an earlier step.
     last: Vec<Watched>,
     /// Attempts of this step with a candidate that could not be committed. An attempt is listed once for each such
     /// candidate.
@@ -186,9 +186,11 @@ impl Questions<'_> {
     fn forget_all_but_the_last(&mut self) {
         let mut kept: Vec<Watched> = Vec::new();
         for watched in std::mem::take(&mut self.last).into_iter().rev() {
+            // The pods of a job may differ in more than their demands, so each replica keeps its own refusal.
+            let replica = |of: &Watched| (of.attempt.job, of.attempt.replica);
             let known = kept
                 .iter()
-                .any(|later| later.attempt.job == watched.attempt.job && later.sight.demand == watched.sight.demand);
+                .any(|later| replica(later) == replica(&watched) && later.sight.demand == watched.sight.demand);
             if !known && matches!(watched.examination.decision, Decision::Refuse { .. }) {
                 kept.push(watched);
             }
