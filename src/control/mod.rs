@@ -65,6 +65,7 @@ pub use profile::{
     Unsafe,
 };
 pub use profile_error::ProfileError;
+pub use queue::attained_width;
 pub use reconfigure::can_become;
 pub use safety::{stated_tolerations, tolerate_state};
 pub use scan::{

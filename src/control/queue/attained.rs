@@ -13,8 +13,8 @@ use dryrack_scheduler::Preempt;
 use dryrack_units::{GpuShare, SimDuration};
 use dryrack_workload::{Demand, GpuDemand, GpuTake};
 
-/// The number of GPUs of a demand, in thousandths of a GPU.
-fn width(demand: &Demand) -> u64 {
+/// The number of GPUs that count as used while a demand runs, in thousandths of a GPU.
+pub fn attained_width(demand: &Demand) -> u64 {
     let each = |gpus: Option<&GpuDemand>| match gpus {
         None => u64::from(GpuShare::WHOLE.get()),
         Some(gpus) => {
@@ -36,7 +36,7 @@ const GPU_SECOND: u128 = 1_000_000_000_000;
 
 fn width_of(core: &Core, index: ReplicaIndex) -> u128 {
     let demand = core.store[index].demand;
-    u128::from(width(core.store.demand(demand)))
+    u128::from(attained_width(core.store.demand(demand)))
 }
 
 /// How long a replica has run in all its attempts.

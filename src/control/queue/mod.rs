@@ -39,6 +39,7 @@ use super::flow::{Due, Flow, Visitor, WaitingChanges, visit_in_order};
 use super::outside::DecidedOutside;
 use super::pass::{PassState, SeenByPass};
 use super::pass_options::Trigger;
+pub use attained::attained_width;
 use attained::await_next_level;
 use dryrack_event::{Command, Lifecycle, Outcome, Outside, Phase, Reason};
 use dryrack_fleet::{Fleet, Placement};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::case::{Case, CheckResult, Judged, log_of};
 use super::compare::{TimedEvent, events, same, with_times};
-use dryrack_control::{Profile, Trigger};
+use dryrack_control::{Profile, Trigger, attained_width};
 use dryrack_engine::Rehearsal;
 use dryrack_event::Event;
 use dryrack_scheduler::OrderKey;
@@ -13,16 +13,18 @@ use dryrack_workload::{Arrival, IdleLimit, JobBehavior, JobSpec, UtilizationRule
 use serde_json::Value;
 
 pub fn judge(case: &Case<'_>) -> CheckResult {
-    let world = case.world;
-    if !is_scalable(world) {
+    if !is_scalable(case.world) {
         return Ok(Judged::DoesNotApply);
     }
+    let exact = with_exact_levels(case.world);
+    let exact_log = exact.as_ref().map(log_of);
+    let (world, log) = (exact.as_ref().unwrap_or(case.world), exact_log.as_deref().unwrap_or(case.log));
     let Some(doubled) = doubled(world) else { return Ok(Judged::DoesNotApply) };
     let half = |at: SimTime| SimTime::from_nanos(at.as_nanos() / 2);
     let halved = |event: Event| with_half_durations(with_times(event, half));
     let found = events(&log_of(&doubled), |_| true).into_iter().map(|(at, event)| (half(at), halved(event)));
     let mut found: Vec<TimedEvent> = found.collect();
-    let mut expected = events(case.log, |_| true);
+    let mut expected = events(log, |_| true);
     // Kueue's eviction takes a second at least, which is no option. So what follows the first one is not compared.
     let is_eviction = |(_, event): &&TimedEvent| matches!(event, Event::Evicted { .. });
     if let Some((last, _)) = expected.iter().find(is_eviction).cloned() {
@@ -70,6 +72,26 @@ fn is_scalable(world: &Rehearsal) -> bool {
         && !has_samples
         && !has_requests
         && !world.arrivals.iter().any(is_elastic)
+}
+
+/// The world with limits of Tiresias's queues that each job reaches after a whole number of nanoseconds. Otherwise that
+/// time is rounded: a limit in GPU time, divided by the number of GPUs. `None` if no limit changes.
+fn with_exact_levels(world: &Rehearsal) -> Option<Rehearsal> {
+    // One GPU second, in nanoseconds multiplied by thousandths of a GPU.
+    const GPU_SECOND: u64 = 1_000_000_000_000;
+    let widths = world.arrivals.iter().map(|arrival| attained_width(&arrival.spec.demand));
+    let unit = widths.map(|width| width / gcd(width, GPU_SECOND)).fold(1, |one, other| one / gcd(one, other) * other);
+    let levels: Vec<u64> = world.profile.scheduler.levels.iter().map(|level| level.next_multiple_of(unit)).collect();
+    if levels == world.profile.scheduler.levels {
+        return None;
+    }
+    let mut exact = world.clone();
+    Arc::make_mut(&mut exact.profile).scheduler.levels = levels;
+    Some(exact)
+}
+
+fn gcd(one: u64, other: u64) -> u64 {
+    if other == 0 { one } else { gcd(other, one % other) }
 }
 
 fn doubled(world: &Rehearsal) -> Option<Rehearsal> {
