@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::evict::{EVICTION, evict_workload, forget_replicas};
 use super::queues::begin;
-use super::waiting::{hold_waiting, replicas_of, tell, tell_untold};
+use super::waiting::{hold_waiting, replicas_of, tell, tell_pending, tell_untold};
 use super::workload::{AdmittedSet, Standing, Terms, WorkloadNumber, waits_for};
 use crate::core::Core;
 use crate::core::store::{ReplicaIndex, Wait};
@@ -56,7 +56,7 @@ fn submit(core: &mut Core, number: WorkloadNumber) {
             core.admission.is_due = true;
             match core.admission.kueue().is_queue_stopped(&queue) {
                 true => tell(core, number, Reason::QueueInactive, &format!("ClusterQueue {queue} is inactive")),
-                false => core.admission.workload_mut(number).last_logged = (Reason::PendingEvaluation, Arc::from("")),
+                false => tell_pending(core, number),
             }
         }
     }

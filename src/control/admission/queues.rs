@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::evict::evict_workload;
 use super::objects::Objects;
-use super::waiting::tell;
+use super::waiting::{tell, tell_pending};
 use super::workload::{Standing, WorkloadNumber};
 use crate::core::Core;
 use crate::flow::Flow;
@@ -65,6 +65,9 @@ fn judge_queues(core: &mut Core, flow: &mut dyn Flow) {
             }
             (Standing::Waiting(_), Ok(queue)) if is_stopped(&queue) => {
                 tell(core, number, Reason::QueueInactive, &format!("ClusterQueue {queue} is inactive"));
+            }
+            (Standing::Waiting(_), Ok(_)) if workload.last_logged.0 == Reason::QueueInactive => {
+                tell_pending(core, number);
             }
             (Standing::Admitted(id, _), Err(_)) => {
                 let (id, drains) = (*id, core.admission.local_queues.get(&key));

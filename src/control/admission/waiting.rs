@@ -28,13 +28,21 @@ pub(super) fn tell(core: &mut Core, number: WorkloadNumber, because: Reason, tex
     }
 }
 
+/// Notes that Kueue is yet to judge a workload, because it was queued just now or its queue goes on. Its replicas are held
+/// for this at the end of the instant, unless a cycle gives another reason until then.
+pub(super) fn tell_pending(core: &mut Core, number: WorkloadNumber) {
+    core.admission.workload_mut(number).last_logged = (Reason::PendingEvaluation, Arc::from(""));
+    let replicas = replicas_of(core, number);
+    core.admission.untold.extend(replicas);
+}
+
 pub(super) fn hold_waiting(core: &mut Core, index: ReplicaIndex, because: Reason) {
     if core.store[index].wait == Wait::Admission {
         core.hold(index, (Refusal::Unfit, Histogram::of(because, core.fleet.len().max(1) as u32)));
     }
 }
 
-/// Holds the replicas that were set aside at this instant and still wait.
+/// Holds the replicas that were set aside or queued again at this instant and still wait.
 pub(super) fn tell_untold(core: &mut Core) {
     for index in std::mem::take(&mut core.admission.untold) {
         let number = core.admission.of_job[&core.store[index].job];
@@ -43,8 +51,6 @@ pub(super) fn tell_untold(core: &mut Core) {
             Standing::Admitted(..) => Reason::PartiallyAdmitted,
             _ => workload.last_logged.0,
         };
-        if core.store[index].held.is_none() {
-            hold_waiting(core, index, because);
-        }
+        hold_waiting(core, index, because);
     }
 }
