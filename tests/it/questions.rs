@@ -19,6 +19,7 @@ trials! {
         whoever_is_preempted_is_told_for_whom,
         a_share_that_is_missing_is_told_as_a_share,
         who_is_over_a_quota_is_not_said_to_fit,
+        a_pod_that_kueue_does_not_try_is_said_to_fit,
         a_broken_never_is_explained_by_who_broke_it,
         answers_agree_with_the_log_in_all_scenarios,
     ]
@@ -255,4 +256,16 @@ fn who_is_over_a_quota_is_not_said_to_fit() {
     let said = stdout(dir.path(), &["explain", "run/events.jsonl", "--job", "wide", "--at", "5h"], 0);
     assert!(said.contains("2 nodes  quota_exceeded"), "{said}");
     assert!(said.contains("\notherwise it would fit now:\n"), "{said}");
+}
+
+/// A pod behind the head of a strict queue was explained by `no_nodes`, beside a table in which all nodes fit.
+fn a_pod_that_kueue_does_not_try_is_said_to_fit() {
+    let dir = empty();
+    let file =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/kubernetes/kueue-reopened-queue-is-blocked-by-its-head.yaml");
+    stdout(dir.path(), &["run", file, "--out", "run"], 0);
+    let said = stdout(dir.path(), &["explain", "run/events.jsonl", "--job", "small", "--at", "6m"], 0);
+    assert!(said.contains("2 nodes  pending_evaluation"), "{said}");
+    assert!(said.contains("\notherwise it would fit now:\n"), "{said}");
+    assert!(!said.contains("no_nodes"), "{said}");
 }

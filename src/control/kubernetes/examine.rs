@@ -150,7 +150,6 @@ impl Kubernetes {
         decided: &Decided,
     ) -> Option<Candidate> {
         let id = self.ids[self.cluster.node(node).name()];
-        self.pods.get(&index).filter(|record| record.info.key == pod.key)?;
         let demand = core.store.demand_of(index);
         let Outcome::Fits { best } = &decided.outcome else { return None };
         let found = best.iter().find(|(index, _)| *index == node).and_then(|(_, devices)| devices.as_ref());
