@@ -60,11 +60,13 @@ const WORLDS_THAT_BROKE: [(&str, &str); 17] = [
 ];
 
 /// The same for worlds of pods.
-const PODS_THAT_BROKE: [(&str, &str); 4] = [
+const PODS_THAT_BROKE: [(&str, &str); 6] = [
     ("2415", "a further replica took the claim of the first pod, which ended with either of them"),
     ("2873", "a refusal was shared by jobs with the same flavors, and explained by the demand without flavors"),
     ("3765", "a node stated cores that are restricted to GPUs, and pods without GPUs got them"),
     ("52913", "pods were preempted and replaced in turn for ever at one instant"),
+    ("73147", "the refusal of a pod was forgotten once another pod of its job was refused"),
+    ("73157", "the same in a job whose pods are spread"),
 ];
 
 fn random_worlds_that_broke_once_hold() {
@@ -77,7 +79,7 @@ fn random_worlds_that_broke_once_hold() {
 }
 
 /// Random worlds that once failed a check, with the fault of each.
-const WORLDS_THAT_FAILED_A_CHECK: [(&str, &str, &[&str], &str); 12] = [
+const WORLDS_THAT_FAILED_A_CHECK: [(&str, &str, &[&str], &str); 14] = [
     ("any", "lives", &["678"], "a job that was no longer the head kept a reason of the head that was over"),
     ("any", "lives", &["1442"], "the same in a partition of Slurm"),
     (
@@ -97,8 +99,10 @@ const WORLDS_THAT_FAILED_A_CHECK: [(&str, &str, &[&str], &str); 12] = [
     ("pods", "lives", &["423", "839", "1207", "1544", "1830"], "queues that were stopped or strict were no rules"),
     ("pods", "lives", &["4003"], "pods wait for the last of those that Kueue admitted, which was no rule"),
     ("pods", "lives", &["55511"], "admitted workloads keep their quota while they wait, which was no rule"),
+    ("pods", "lives", &["72732"], "jobs still named a stopped queue of Kueue after it was open again"),
     ("pods", "shifted", &["223", "750", "959", "1550"], "changes of queues did not come later"),
     ("pods", "scaled", &["736", "865", "1521"], "changes of queues were not doubled, and a second was"),
+    ("pods", "scaled", &["63325"], "a limit of Tiresias is reached after a rounded time, which was not expected"),
     ("pods", "scale-down", &["717"], "pods beyond those that Kueue admitted were no rule"),
 ];
 
