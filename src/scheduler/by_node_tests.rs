@@ -55,8 +55,8 @@ fn a_demand_is_decided_by_node_unless_nodes_are_compared_with_others_or_drawn() 
         SchedulerOptions { gpus: GpuOrder::Random, ..options() },
     ];
     assert!(by_chance.iter().all(|options| !is_by_node(options, &gang_of(1, Gang::Anywhere))));
-    // Two jobs with the same demand are placed alike, unless it is by chance or the demand is not for equal tasks.
-    assert!(!asks_for_itself(&options(), &gang_of(2, Gang::Anywhere)) && asks_for_itself(&options(), &of_sets()));
+    // Two jobs with the same demand for tasks are placed alike, unless it is by chance.
+    assert!(!asks_for_itself(&options(), &gang_of(2, Gang::Anywhere)) && !asks_for_itself(&options(), &of_sets()));
     assert!(by_chance.iter().all(|options| asks_for_itself(options, &gang_of(1, Gang::Anywhere))));
 }
 

@@ -37,8 +37,7 @@ pub fn candidate_for(
     fleet: &Fleet,
     grouping: Grouping,
 ) -> Option<Candidate> {
-    let candidates = with_placer(options, demand, context, fleet, |placer| placer.candidates(grouping, 1));
-    candidates.ok().map(|mut candidates| candidates.swap_remove(0))
+    with_placer(options, demand, context, fleet, |placer| placer.place(grouping))
 }
 
 /// Evaluates a demand before it is submitted. The stages are those of a decision, but nothing changes. Returns `None`

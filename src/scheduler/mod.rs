@@ -66,7 +66,7 @@ mod test_world;
 mod uniform;
 mod verdict;
 
-pub use by_node::{asks_for_itself, asks_no_more, decide_among, is_by_node, may_ever_do};
+pub use by_node::{asks_for_itself, asks_no_more, decide_among, implied, is_by_node, may_ever_do};
 pub use claimable::{is_large_enough, is_of_type};
 pub use context::PlacementContext;
 pub use decide::{

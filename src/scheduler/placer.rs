@@ -17,6 +17,11 @@ pub trait Placer {
     /// number of nodes. Together the reasons cover every node.
     fn candidates(&self, grouping: Grouping, keep: usize) -> Result<SmallVec<[Candidate; 1]>, Histogram>;
 
+    /// The best candidate, without reasons if there is none.
+    fn place(&self, grouping: Grouping) -> Option<Candidate> {
+        self.candidates(grouping, 1).ok().map(|mut candidates| candidates.swap_remove(0))
+    }
+
     /// Whether the demand would fit if every node were ready, healthy and empty.
     fn ever_fits(&self) -> bool;
 

@@ -3,11 +3,13 @@
 //! The tasks form sets of equal tasks. Each set is placed by the placer for tasks, on the nodes as the earlier sets would
 //! leave them, so all filters, scorers and rules for gangs apply to each set. Sets with more GPUs per task are placed
 //! first, then those with more cores, then those with more RAM. If that fails, other orders are tried, and then a bounded
-//! search over all assignments ([`search`]). The gang is placed as a whole or not at all.
+//! search over all assignments ([`search`]), unless the nodes obviously lack the room ([`bound`]). The gang is placed as a
+//! whole or not at all.
 //!
 //! A set may have a least number of tasks. First all tasks of all sets are tried. If they do not fit, the least number of
 //! each set is placed, and then as many more tasks as fit, set by set.
 
+mod bound;
 mod partial;
 mod search;
 #[cfg(test)]
@@ -76,6 +78,12 @@ impl Placer for SetPlacer<'_> {
             Ok(partial) => Ok([partial.into_candidate()].into_iter().collect()),
             Err(failed) => Err(self.reasons(world, &failed)),
         }
+    }
+
+    fn place(&self, grouping: Grouping) -> Option<Candidate> {
+        let world = World::Real(grouping);
+        let placed = self.may_fit(world, &self.least()).then(|| self.placed(world));
+        placed?.ok().map(Partial::into_candidate)
     }
 
     fn ever_fits(&self) -> bool {
@@ -212,16 +220,20 @@ impl<'a> SetPlacer<'a> {
     }
 
     fn with_counts(&self, world: World, counts: &[u32]) -> Result<Partial, Failed> {
-        let mut first = None;
-        for order in self.orders() {
-            match self.greedy(world, counts, &order) {
-                Ok(partial) => return Ok(partial),
-                Err(failed) => drop(first.get_or_insert(failed)),
-            }
+        let mut orders = self.orders().into_iter();
+        let failed = match self.greedy(world, counts, &orders.next().expect("there is at least one order")) {
+            Ok(partial) => return Ok(partial),
+            Err(failed) => failed,
+        };
+        if !self.may_fit(world, counts) {
+            return Err(failed);
+        }
+        if let Some(partial) = orders.find_map(|order| self.greedy(world, counts, &order).ok()) {
+            return Ok(partial);
         }
         match self.search(world, counts, MOST_STEPS) {
             Found::Assignment(assignment) => Ok(self.assigned(world, assignment)),
-            Found::Nothing | Found::GaveUp => Err(first.expect("there is at least one order")),
+            Found::Nothing | Found::GaveUp => Err(failed),
         }
     }
 

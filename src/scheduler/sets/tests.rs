@@ -1,12 +1,17 @@
 //! Tests of gangs of unequal tasks. The expected places follow from the rules by hand.
 
+use std::sync::Arc;
+
 use super::*;
+use crate::by_node::implied;
 use crate::options::GangPlaces;
+use crate::room::room;
 use crate::test_world::{cpu_task, fleet, gpu_task, hold, node, options, shares, whole_gpus, with_gpus};
 use dryrack_event::Refusal;
-use dryrack_fleet::{GpuClaim, NodeShape};
+use dryrack_fleet::{GpuClaim, NodeShape, RESTRICTED_CORES_LABEL};
+use dryrack_rng::Stream;
 use dryrack_units::{Bytes, GpuShare, MilliCpu};
-use dryrack_workload::TaskDemand;
+use dryrack_workload::{Demand, TaskDemand};
 
 /// A set with a number of tasks, the least number, and the resources of each.
 fn set(tasks: u32, min_tasks: u32, task: TaskDemand) -> TaskSet {
@@ -91,6 +96,58 @@ fn other_orders_are_tried_if_the_largest_tasks_cannot_be_placed_first() {
     // No order of these does: the second must come before the first, and the third before the second.
     let none = [as_written[1].clone(), as_written[2].clone(), as_written[0].clone()];
     assert_eq!(places(&none), None);
+}
+
+/// A task that takes a few cores, some RAM, and perhaps GPUs or shares of them.
+fn drawn_task(draws: &mut Stream) -> TaskDemand {
+    let count = draws.between(1, 3) as u32;
+    let task = match draws.between(0, 3) {
+        0 => cpu_task(0),
+        1 => shares(count, *draws.pick(&[300, 500])),
+        2 => of_models(count, &["b"]),
+        _ => whole_gpus(count),
+    };
+    let cores = MilliCpu::from_cores(draws.between(0, 6));
+    with_ram(draws.between(0, 2) * 12, TaskDemand { cpu: cores, ..task })
+}
+
+/// A node with one to four GPUs. Each of its GPUs may have two cores of its own.
+fn drawn_node(draws: &mut Stream) -> NodeShape {
+    let models: Vec<&str> = (0..draws.between(1, 4)).map(|_| *draws.pick(&["a", "b"])).collect();
+    let mut shape = node(&models);
+    if draws.chance(300) {
+        shape.labels.insert(RESTRICTED_CORES_LABEL.into(), "2".into());
+    }
+    shape
+}
+
+#[test]
+fn no_gang_is_ruled_out_that_an_order_or_the_search_places() {
+    let mut draws = Stream::new(3, "bound test", 0);
+    let (mut placed, mut ruled_out) = (0, [0, 0]);
+    for _ in 0..3000 {
+        let mut fleet = fleet((0..draws.between(1, 4)).map(|_| drawn_node(&mut draws)));
+        for node in 0..fleet.len() {
+            let first_gpu: &[u16] = if draws.chance(400) { &[0] } else { &[] };
+            hold(&mut fleet, node, draws.between(0, 8), first_gpu);
+        }
+        let sets: Vec<TaskSet> =
+            (0..draws.between(1, 3)).map(|_| all_of(draws.between(1, 3) as u32, drawn_task(&mut draws))).collect();
+        let gangs = [Gang::Anywhere, Gang::Spread, Gang::Packed, Gang::StrictPack, Gang::PreferSpread];
+        let (options, gang) = (options(), *draws.pick(&gangs));
+        let placer = placer(&options, &sets, gang, &fleet);
+        let (world, counts) = (World::Real(Grouping::Classes), placer.least());
+        let fits = placer.orders().iter().any(|order| placer.greedy(world, &counts, order).is_ok())
+            || matches!(placer.search(world, &counts, MOST_STEPS), Found::Assignment(_));
+        let demand = Demand { gang, ..Demand::of(Arc::<[TaskSet]>::from(sets.clone())) };
+        let part = implied(&options, &demand).expect("the filters are not custom");
+        let room: u32 = fleet.iter().map(|(id, node)| room(&options, &part, &fleet, id, &node.status)).sum();
+        let may_fit = [placer.may_fit(world, &counts), room >= part.tasks];
+        assert!(!fits || may_fit == [true; 2], "{gang:?} {sets:?}");
+        placed += u32::from(fits);
+        ruled_out.iter_mut().zip(may_fit).for_each(|(count, may_fit)| *count += u32::from(!may_fit));
+    }
+    assert!(placed > 300 && ruled_out.iter().all(|count| *count > 300), "{placed} {ruled_out:?}");
 }
 
 #[test]
