@@ -1,19 +1,24 @@
 //! Results of backfilling that are kept from pass to pass, and how they are brought up to date.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use foldhash::fast::FixedState;
 
 use super::bookings::{Bookings, MayHold};
 use super::calendar::{Calendar, NodeEnd, Part};
 use super::ends::{is_timed, said_end};
 use super::outlook::Outlook;
-use super::plain::{fits_beside_plainly, judge_on};
+use super::plain::{first_fit_from, fits_beside_plainly, judge_on};
 use super::shelves::{Shelves, Waiting};
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::profile::Profile;
 use dryrack_fleet::NodeClaim;
-use dryrack_scheduler::{Backfill, Caching, Candidate, Decision, Grouping, QueueKey, is_by_node};
+use dryrack_scheduler::{
+    Backfill, Caching, Candidate, Decision, Grouping, QueueKey, SchedulerOptions, implied, is_by_node,
+};
 use dryrack_units::SimTime;
+use dryrack_workload::Demand;
 
 /// Limit on the number of kept outlooks, counted as demands times nodes.
 const MOST_OUTLOOKS: usize = 4_000_000;
@@ -33,8 +38,16 @@ pub struct HeadReservation {
 pub struct Backfilling {
     pub shelves: Shelves,
     pub calendar: Calendar,
-    /// Outlook of each demand.
-    pub outlooks: BTreeMap<u32, Outlook>,
+    /// What single nodes say about each demand.
+    pub bounds: BTreeMap<u32, Bound>,
+    /// For each demand, the first demand about which single nodes say the same.
+    alike: BTreeMap<u32, u32>,
+    /// For each implied demand, the first demand that implies it.
+    implied_by: HashMap<Demand, u32, FixedState>,
+    /// Outlook of each first demand about which single nodes say something.
+    outlooks: BTreeMap<u32, Outlook>,
+    /// Whether a GPU of the fleet uses part of the RAM. Then a node with fewer claims may have less room.
+    pub has_pools: bool,
     /// For each demand, the place that a replica would get now, and the version of the fleet for which this is true.
     pub now: Vec<Option<(u64, Option<Candidate>)>>,
     /// For each demand and each shape of nodes, whether a node of this shape could ever hold a task.
@@ -43,6 +56,15 @@ pub struct Backfilling {
     pub compared: BTreeMap<(u32, u32), bool>,
     pub bookings: Bookings,
     pub since: ChangesSince,
+}
+
+/// What single nodes say about a demand.
+pub enum Bound {
+    /// Whether it fits.
+    Exact,
+    /// That it does not fit if this demand does not fit.
+    Implied(Demand),
+    Nothing,
 }
 
 /// Changes since the last pass in which all replicas got reservations.
@@ -68,6 +90,52 @@ impl Backfilling {
         };
         let is_plain = caching == Caching::Off || grouping == Grouping::EachNode;
         (keeps && !is_plain).then(Box::default)
+    }
+
+    /// Whether only the scheduler's stages can say whether the demand fits, on a whole fleet.
+    pub fn is_judged(&self, number: u32) -> bool {
+        self.has_pools || !matches!(self.bounds[&number], Bound::Exact)
+    }
+
+    /// The demand that must fit by single nodes if this one fits. `None` if no such demand is known.
+    pub fn by_node<'a>(&'a self, core: &'a Core, number: u32) -> Option<&'a Demand> {
+        match &self.bounds[&number] {
+            _ if self.has_pools => None,
+            Bound::Exact => Some(core.store.demand(number)),
+            Bound::Implied(demand) => Some(demand),
+            Bound::Nothing => None,
+        }
+    }
+
+    /// The first demand about which single nodes say the same. What is known of one of them by single nodes is known of
+    /// all.
+    pub fn alike(&self, number: u32) -> u32 {
+        self.alike[&number]
+    }
+
+    pub fn outlook(&self, number: u32) -> &Outlook {
+        &self.outlooks[&self.alike[&number]]
+    }
+
+    /// Whether the demand may fit now. The outlook of the demand must be up to date.
+    pub fn may_fit_now(&self, core: &Core, number: u32) -> bool {
+        self.by_node(core, number).is_none_or(|demand| self.outlook(number).fits_now(demand.tasks))
+    }
+
+    fn learn_bound(&mut self, options: &SchedulerOptions, number: u32, demand: &Demand) {
+        if self.bounds.contains_key(&number) {
+            return;
+        }
+        let bound = match is_by_node(options, demand) {
+            true => Bound::Exact,
+            false => implied(options, demand).map_or(Bound::Nothing, Bound::Implied),
+        };
+        let alike = match &bound {
+            Bound::Implied(implied) => *self.implied_by.entry(implied.clone()).or_insert(number),
+            Bound::Exact | Bound::Nothing => number,
+        };
+        self.alike.insert(number, alike);
+        self.bounds.insert(number, bound);
     }
 
     /// Notes that a replica begins to wait in the queue.
@@ -122,36 +190,55 @@ pub fn fits_beside(
     at: SimTime,
     claims: &[NodeClaim],
 ) -> bool {
-    let (number, _) = asked_for(core, index);
-    let demand = core.store.demand(number);
-    if !is_by_node(&core.profile.scheduler, demand) {
-        return fits_beside_plainly(core, index, at, claims);
-    }
+    let number = core.store[index].demand;
     update_outlooks(core, kept, [number]);
-    let (scheduler, demand) = (&core.profile.scheduler, core.store.demand(number));
-    let outlook = &kept.outlooks[&number];
-    let found = outlook.fits_beside((scheduler, demand), (&core.fleet, &kept.calendar), at, claims);
+    let fits_by_node = |demand: &Demand| {
+        let outlook = kept.outlook(number);
+        outlook.fits_beside((&core.profile.scheduler, demand), (&core.fleet, &kept.calendar), at, claims)
+    };
+    let found = match &kept.bounds[&number] {
+        Bound::Exact => fits_by_node(core.store.demand(number)),
+        Bound::Implied(demand) if !kept.has_pools && !fits_by_node(demand) => false,
+        Bound::Implied(_) | Bound::Nothing => fits_beside_plainly(core, index, at, claims),
+    };
     if core.deciding.caching == Caching::Paranoid {
         assert_eq!(found, fits_beside_plainly(core, index, at, claims), "the head is put off, or is not");
     }
     found
 }
 
-pub fn asked_for(core: &Core, index: ReplicaIndex) -> (u32, u32) {
+/// The first time at which a replica fits, if all attempts end as estimated and no other replica starts.
+pub fn first_fit_time_kept(core: &mut Core, kept: &mut Backfilling, index: ReplicaIndex) -> Option<SimTime> {
     let number = core.store[index].demand;
-    (number, core.store.demand(number).tasks)
+    update_outlooks(core, kept, [number]);
+    let by_node = |demand: &Demand| kept.outlook(number).fits_at(demand.tasks, &kept.calendar);
+    match &kept.bounds[&number] {
+        Bound::Exact => by_node(core.store.demand(number)),
+        Bound::Implied(demand) if !kept.has_pools => {
+            let not_before = by_node(demand)?;
+            first_fit_from(core, index, not_before)
+        }
+        Bound::Implied(_) | Bound::Nothing => first_fit_from(core, index, SimTime::ZERO),
+    }
 }
 
-/// Applies the changes of nodes, and updates the outlooks of these demands.
+/// Applies the changes of nodes, and updates the bounds and outlooks of these demands.
 pub fn update_outlooks(core: &mut Core, kept: &mut Backfilling, demands: impl IntoIterator<Item = u32>) {
     update_calendar(core, &mut kept.calendar);
     if kept.outlooks.len() * core.fleet.len() > MOST_OUTLOOKS {
         kept.outlooks.clear();
     }
+    kept.has_pools = core.fleet.shapes().iter().any(|group| group.shape.has_unified_gpus());
     for number in demands {
-        let demand = core.store.demand(number);
-        let outlook = kept.outlooks.entry(number).or_default();
-        outlook.update(&core.profile.scheduler, demand, &core.fleet, &kept.calendar);
+        let (options, demand) = (&core.profile.scheduler, core.store.demand(number));
+        kept.learn_bound(options, number, demand);
+        let by_node = match &kept.bounds[&number] {
+            Bound::Exact => &**demand,
+            Bound::Implied(implied) => implied,
+            Bound::Nothing => continue,
+        };
+        let outlook = kept.outlooks.entry(kept.alike[&number]).or_default();
+        outlook.update(options, by_node, &core.fleet, &kept.calendar);
     }
 }
 

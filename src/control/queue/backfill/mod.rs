@@ -13,6 +13,7 @@
 mod bookings;
 mod calendar;
 pub(super) mod ends;
+mod judged;
 mod kept;
 mod outlook;
 pub(super) mod plain;
@@ -30,14 +31,14 @@ use crate::core::store::{Replica, ReplicaIndex, Wait};
 use crate::queue::Queue;
 use dryrack_event::Phase;
 use dryrack_planted::planted;
-use dryrack_scheduler::{Backfill, Caching, Candidate, Preempt, QueueKey, asks_for_itself, is_by_node};
+use dryrack_scheduler::{Backfill, Caching, Candidate, Preempt, QueueKey, asks_for_itself};
 use dryrack_units::{SimDuration, SimTime};
 use ends::{MOMENT, ends_if_started, is_timed};
-use kept::{asked_for, fits_beside, fits_now_kept, update_outlooks};
+use kept::{first_fit_time_kept, fits_beside, fits_now_kept};
 use plain::{first_fit_time, fits_beside_plainly, judge_on, reserve_plainly};
 use plan::plan_reservations;
 use reservations::Planned;
-use shelves::{ENDLESS, Position, Waiting};
+use shelves::{ENDLESS, Position, Shelves, Waiting};
 
 /// For each demand, the place that a replica would get now, and whether the head still fits beside it (`None` if not
 /// computed).
@@ -200,15 +201,8 @@ impl Queue {
 
     /// The first time at which a replica fits, if all attempts end as estimated and no other replica starts.
     fn fits_at(&mut self, core: &mut Core, index: ReplicaIndex) -> Option<SimTime> {
-        let (number, tasks) = asked_for(core, index);
         let Some(mut kept) = self.backfilling.take() else { return first_fit_time(core, index) };
-        let found = match is_by_node(&core.profile.scheduler, core.store.demand(number)) {
-            true => {
-                update_outlooks(core, &mut kept, [number]);
-                kept.outlooks[&number].fits_at(tasks, &kept.calendar)
-            }
-            false => first_fit_time(core, index),
-        };
+        let found = first_fit_time_kept(core, &mut kept, index);
         self.backfilling = Some(kept);
         if core.deciding.caching == Caching::Paranoid {
             assert_eq!(found, first_fit_time(core, index), "the reservation is not what is computed");
@@ -270,29 +264,37 @@ impl Queue {
 
     fn backfill_conservative(&mut self, core: &mut Core) {
         let kept = self.backfilling.take();
-        let is_planned = kept.as_ref().is_some_and(|kept| self.can_plan(core, kept));
-        let plain = (!is_planned || core.deciding.caching == Caching::Paranoid)
-            .then(|| reserve_plainly(core, self.queue.iter(core.now)));
-        let starts = match (kept, plain) {
-            (Some(mut kept), plain) if is_planned => {
-                let starts = plan_reservations(core, &mut kept, plain.as_deref());
+        let is_plain = kept.is_none() || core.deciding.caching == Caching::Paranoid;
+        let plain = is_plain.then(|| reserve_plainly(core, self.queue.iter(core.now)));
+        let starts = match kept {
+            Some(mut kept) => {
+                let moved = self.queue.moves().then(|| self.shelves_in_order(core));
+                let starts = plan_reservations(core, &mut kept, moved, plain.as_deref());
                 self.backfilling = Some(kept);
                 starts
             }
-            (kept, plain) => {
-                self.backfilling = kept;
-                plain.into_iter().flatten().filter(|planned| planned.from == core.now).collect()
-            }
+            None => plain.into_iter().flatten().filter(|planned| planned.from == core.now).collect(),
         };
         for Planned { replica, candidate, sees, .. } in starts {
             core.examine_if_watched(replica, |_| sees);
             self.start(core, replica, candidate);
         }
         if let Some(kept) = &mut self.backfilling {
-            kept.since.read = if is_planned { core.fleet.node_change_count() } else { 0 };
+            kept.since.read = core.fleet.node_change_count();
             kept.since.came_last.clear();
             kept.since.disturbed.clear();
         }
+    }
+
+    /// All waiting replicas in their order at this moment, for a queue whose order changes with time.
+    fn shelves_in_order(&self, core: &Core) -> Shelves {
+        let mut shelves = Shelves::default();
+        for own in self.queue.iter(core.now) {
+            let replica = &core.store[own.replica()];
+            let length = core.store[replica.job].spec.estimate.unwrap_or(ENDLESS);
+            shelves.insert(replica.demand, Waiting { key: self.queue.place_of(own, core.now), length });
+        }
+        shelves
     }
 
     /// Starts a replica, unless it has left the queue meanwhile or the quota of its project does not allow the place.

@@ -87,6 +87,11 @@ fn planned_end(core: &Core, index: ReplicaIndex, from: SimTime) -> SimTime {
 
 /// The first time at which a replica fits, if all attempts end as estimated and no other replica starts.
 pub(in crate::queue) fn first_fit_time(core: &Core, index: ReplicaIndex) -> Option<SimTime> {
+    first_fit_from(core, index, SimTime::ZERO)
+}
+
+/// Like [`first_fit_time`], if it is known that the replica does not fit before this time.
+pub(super) fn first_fit_from(core: &Core, index: ReplicaIndex, not_before: SimTime) -> Option<SimTime> {
     let held = held_until(core);
     let mut fleet = core.fleet.clone();
     let mut rest = held.iter().peekable();
@@ -96,7 +101,7 @@ pub(in crate::queue) fn first_fit_time(core: &Core, index: ReplicaIndex) -> Opti
         if next.until == SimTime::MAX {
             return None;
         }
-        if is_last_of_its_time && judge_on(core, index, &fleet).is_some() {
+        if is_last_of_its_time && next.until >= not_before && judge_on(core, index, &fleet).is_some() {
             return Some(next.until);
         }
     }

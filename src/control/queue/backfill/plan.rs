@@ -10,7 +10,11 @@
 //! The search tries only times at which a reservation can begin. On a node, a reservation can begin only when a claim
 //! on the node ends, because a replica that fits at another time also fits earlier. If a replica has the same demand as
 //! an earlier one and is not shorter, it cannot begin before the earlier one. All this is true only if fewer claims on
-//! a node never mean less room: see [`Queue::can_plan`].
+//! a node never mean less room, and if single nodes decide about the demand. About any other demand, the scheduler's
+//! stages are asked ([`judged`](super::judged)), but only where single nodes do not rule it out. Such a demand is planned
+//! again in each pass in which it may start.
+//!
+//! If the order of the queue changes with time, every pass plans all replicas, because all reservations may move.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -20,16 +24,16 @@ use smallvec::SmallVec;
 use super::bookings::{MayHold, end};
 use super::calendar::Part;
 use super::ends::MOMENT;
+use super::judged::{Trial, gap_judged};
 use super::kept::{Backfilling, fits_now_kept, update_calendar, update_outlooks};
 use super::outlook::Outlook;
 use super::reservations::{Planned, Span, most_of_node};
-use super::shelves::{ENDLESS, Position, Waiting};
+use super::shelves::{ENDLESS, Position, Shelves, Waiting};
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
-use crate::queue::Queue;
 use dryrack_fleet::{Fleet, NodeStatus, Placement};
 use dryrack_ids::NodeId;
-use dryrack_scheduler::{Candidate, asks_no_more, decide_among, is_by_node, may_ever_do, room as room_of};
+use dryrack_scheduler::{Candidate, asks_no_more, decide_among, may_ever_do, room as room_of};
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::Demand;
 
@@ -52,10 +56,18 @@ struct StartableDemand {
 
 /// The demand and the length for which a search looks for room.
 #[derive(Clone, Copy)]
-struct Asked<'a> {
-    demand: &'a Demand,
-    outlook: &'a Outlook,
-    length: SimDuration,
+pub(super) struct Asked<'a> {
+    pub demand: &'a Demand,
+    pub outlook: &'a Outlook,
+    pub length: SimDuration,
+}
+
+/// The result of a search for room.
+pub(super) struct Gap {
+    /// The first time at which the replica fits, and its place.
+    pub found: Option<(SimTime, Candidate)>,
+    /// A time before which no replica of the demand fits that is not shorter. `MAX` means never.
+    pub not_before: SimTime,
 }
 
 fn meet(one: &[bool], other: &[bool]) -> bool {
@@ -81,19 +93,6 @@ fn spread(shapes: &mut [bool], demands: &[u32], doing: &MayHold) {
     }
 }
 
-impl Queue {
-    /// Whether the plan can be computed from single nodes and from lengths. The order must not change with time. Every
-    /// waiting demand must be placed node by node. Fewer claims on a node must never mean less room.
-    pub(super) fn can_plan(&self, core: &Core, kept: &Backfilling) -> bool {
-        let is_by_node = |number: u32| {
-            let demand = core.store.demand(number);
-            is_by_node(&core.profile.scheduler, demand)
-        };
-        let has_pools = core.fleet.shapes().iter().any(|group| group.shape.has_unified_gpus());
-        !self.queue.moves() && !has_pools && kept.shelves.demands().all(is_by_node)
-    }
-}
-
 impl StartableDemand {
     /// The latest time until which there is room for this many tasks.
     fn longest(&self, tasks: u32) -> SimTime {
@@ -112,14 +111,14 @@ impl StartableDemand {
 
 impl Backfilling {
     /// All claims on a node with their beginnings and ends: those of attempts and those of reservations.
-    fn spans(&self, node: NodeId, now: SimTime) -> impl Iterator<Item = (SimTime, SimTime, &Part)> + Clone {
+    pub fn spans(&self, node: NodeId, now: SimTime) -> impl Iterator<Item = (SimTime, SimTime, &Part)> + Clone {
         let soon = now.saturating_add(MOMENT);
         let held = self.calendar.held_on(node).map(move |held| (now, held.until.max(soon), &held.part));
         held.chain(self.bookings.on(node).iter().map(|booking| (booking.from, booking.until, &booking.part)))
     }
 
     /// The ends from this time on, each with its node, in order. Two equal ends may be listed once or twice.
-    fn ends_from(&self, from: SimTime) -> impl Iterator<Item = (SimTime, NodeId)> + '_ {
+    pub fn ends_from(&self, from: SimTime) -> impl Iterator<Item = (SimTime, NodeId)> + '_ {
         let mut held = self.calendar.ends_from(from).peekable();
         let mut reservations = self.bookings.ends.range((from, NodeId::new(0))..).copied().peekable();
         std::iter::from_fn(move || match (held.peek(), reservations.peek()) {
@@ -135,7 +134,7 @@ impl Backfilling {
 
     /// The next time after `at` at which a claim on the node ends, or at which a span of this length would begin to
     /// overlap a further claim.
-    fn next_change(&self, node: NodeId, (now, at): (SimTime, SimTime), length: SimDuration) -> Option<SimTime> {
+    pub fn next_change(&self, node: NodeId, (now, at): (SimTime, SimTime), length: SimDuration) -> Option<SimTime> {
         let until = end(at, length);
         let times = self.spans(node, now).flat_map(|(begins, ends, _)| {
             let comes = (begins >= until).then(|| at.saturating_add(begins.since(until)).saturating_add(MOMENT));
@@ -146,11 +145,13 @@ impl Backfilling {
     }
 }
 
-/// The replicas that start now, with their places, in queue order. If `plain` is given, the result is compared with
-/// these reservations of the plain computation.
+/// The replicas that start now, with their places, in queue order. If the order changes with time, `moved` has all
+/// waiting replicas in their order at this moment. If `plain` is given, the result is compared with these reservations
+/// of the plain computation.
 pub(in crate::queue) fn plan_reservations(
     core: &mut Core,
     kept: &mut Backfilling,
+    moved: Option<Shelves>,
     plain: Option<&[Planned]>,
 ) -> Vec<Planned> {
     let mut starts = Vec::new();
@@ -159,10 +160,13 @@ pub(in crate::queue) fn plan_reservations(
     for demand in demands.iter().chain(&kept.since.disturbed) {
         learn_doing(core, &mut kept.doing, *demand);
     }
-    let hopes = startable_demands(core, kept, &demands);
+    let moves = moved.is_some();
+    let own = moved.map(|moved| std::mem::replace(&mut kept.shelves, moved));
+    let hopes = startable_demands(core, kept, &demands, moves);
     if !hopes.is_empty() {
         starts = plan_for(core, kept, &demands, hopes, plain);
     }
+    own.into_iter().for_each(|own| kept.shelves = own);
     if let Some(plain) = plain {
         let starts: Vec<_> = starts.iter().map(|start: &Planned| start.replica).collect();
         let starts_plainly = plain.iter().filter(|planned| planned.from == core.now);
@@ -181,18 +185,20 @@ fn learn_doing(core: &Core, doing: &mut MayHold, number: u32) {
 }
 
 /// The demands with a replica that may start now. For each of them, the position in the queue at which to begin.
-fn startable_demands(core: &mut Core, kept: &mut Backfilling, demands: &[u32]) -> BTreeMap<u32, Position> {
-    let mut changed = vec![false; core.fleet.shapes().len()];
+fn startable_demands(core: &mut Core, kept: &mut Backfilling, demands: &[u32], moves: bool) -> BTreeMap<u32, Position> {
+    let mut changed = vec![moves; core.fleet.shapes().len()];
     let calendar = &kept.calendar;
     let of_nodes = core.fleet.changed_nodes(kept.since.read).chain(calendar.overdue(core.now));
     of_nodes.chain(calendar.floating.iter().copied()).for_each(|node| changed[core.fleet.shape_index(node)] = true);
-    for demand in &kept.since.disturbed {
+    let judged = judged_demands(core, kept, demands);
+    let may_start = judged.iter().filter(|demand| kept.may_fit_now(core, **demand));
+    for demand in kept.since.disturbed.iter().chain(may_start) {
         changed.iter_mut().zip(&kept.doing[demand]).for_each(|(changed, own)| *changed |= own);
     }
     spread(&mut changed, demands, &kept.doing);
     let mut hopes = BTreeMap::new();
     for (demand, key) in std::mem::take(&mut kept.since.came_last) {
-        if demands.binary_search(&demand).is_ok() {
+        if !moves && demands.binary_search(&demand).is_ok() {
             hopes.entry(demand).or_insert(Position::At(key));
         }
     }
@@ -200,9 +206,21 @@ fn startable_demands(core: &mut Core, kept: &mut Backfilling, demands: &[u32]) -
     hopes.extend(demands.iter().filter(meets).map(|demand| (*demand, Position::Start)));
     hopes.retain(|demand, from| {
         let first = kept.shelves.of(*demand).first(*from, ENDLESS);
-        first.is_some_and(|first| fits_now_kept(core, kept, first.key.replica()).is_some())
+        first.is_some_and(|first| match judged.binary_search(demand) {
+            Ok(_) => kept.may_fit_now(core, *demand),
+            Err(_) => fits_now_kept(core, kept, first.key.replica()).is_some(),
+        })
     });
     hopes
+}
+
+/// Those of the demands about which single nodes do not decide. Updates what single nodes say about them.
+fn judged_demands(core: &mut Core, kept: &mut Backfilling, demands: &[u32]) -> Vec<u32> {
+    let new: Vec<u32> = demands.iter().filter(|demand| !kept.bounds.contains_key(demand)).copied().collect();
+    update_outlooks(core, kept, new);
+    let judged: Vec<u32> = demands.iter().filter(|demand| kept.is_judged(**demand)).copied().collect();
+    update_outlooks(core, kept, judged.iter().copied());
+    judged
 }
 
 /// Makes reservations in queue order for as long as a later replica may start.
@@ -231,14 +249,14 @@ fn plan_for(
     let mut line: BinaryHeap<_> = concerned.iter().filter_map(first).collect();
     let mut hopes: Vec<StartableDemand> =
         hopes.into_iter().map(|(demand, from)| startable_demand(core, kept, demand, from)).collect();
-    let mut starts = Vec::new();
+    let (mut starts, mut trial) = (Vec::new(), None);
     while hopes.iter().any(|hope| hope.next.is_some()) {
         let Some(Reverse((key, demand, length))) = line.pop() else { break };
         let shelf = kept.shelves.of(demand);
         let next = shelf.first(Position::Behind(key), ENDLESS);
         line.extend(next.map(|next| Reverse((next.key, demand, next.length))));
         let index = key.replica();
-        let found = gap(core, kept, index, demand, length);
+        let Gap { found, not_before } = gap(core, kept, &mut trial, index, (demand, length));
         if let Some(plain) = plain {
             let own = plain.iter().find(|planned| planned.replica == index);
             let own = own.map(|planned| (planned.from, planned.candidate.clone()));
@@ -246,13 +264,13 @@ fn plan_for(
         }
         let is_seen = found.as_ref().is_some_and(|(from, _)| *from == core.now) && core.is_watched(index);
         let sees = is_seen.then(|| fleet_beside(core, kept, (core.now, end(core.now, length))));
-        kept.bookings.learn(demand, length, found.as_ref().map_or(SimTime::MAX, |(from, _)| *from));
+        kept.bookings.learn(kept.alike(demand), length, not_before);
         if let Some((from, candidate)) = &found {
             kept.bookings.book(*from, end(*from, length), &candidate.placement);
             let touched = || candidate.placement.claims().iter().map(|claim| claim.node);
             hopes.iter_mut().for_each(|hope| dim(core, kept, hope, touched()));
         }
-        if found.as_ref().is_none_or(|(from, _)| *from > core.now) {
+        if not_before > core.now {
             hopes.iter_mut().for_each(|hope| refuse(core, kept, hope, demand, length));
         }
         let own = hopes.iter_mut().find(|hope| hope.demand == demand);
@@ -265,24 +283,32 @@ fn plan_for(
     starts
 }
 
-/// Finds, for each of these demands, which others ask for at most as much. Does nothing if there are too many demands.
+/// Finds, for each of these demands, which others ask for at most as much of every node. Demands about which single
+/// nodes say the same count as one. Does nothing if there are too many.
 fn compare(core: &Core, kept: &mut Backfilling, demands: &[u32]) {
+    let mut demands: Vec<u32> = demands.iter().map(|demand| kept.alike(*demand)).collect();
+    demands.sort_unstable();
+    demands.dedup();
     kept.bookings.no_more.clear();
-    if kept.compared.len() > 16 * MOST_COMPARED * MOST_COMPARED {
-        kept.compared.clear();
+    let mut compared = std::mem::take(&mut kept.compared);
+    if compared.len() > 16 * MOST_COMPARED * MOST_COMPARED {
+        compared.clear();
     }
-    for demand in demands {
-        let mut asks_no_more = |other: &u32| {
-            *other == *demand
-                || (demands.len() <= MOST_COMPARED
-                    && *kept.compared.entry((*other, *demand)).or_insert_with(|| {
-                        let [one, other] = [other, demand].map(|number| core.store.demand(*number));
-                        asks_no_more(one, other)
-                    }))
+    // A task with fewer GPUs needs more cores that are not restricted to GPUs, if it needs as many cores.
+    let is_restricted = core.fleet.shapes().iter().any(|group| group.shape.restricted_cores_per_gpu() > 0);
+    for demand in &demands {
+        let mut is_no_more = |number: &u32| {
+            if *number == *demand || demands.len() > MOST_COMPARED {
+                return *number == *demand;
+            }
+            let Some((one, other)) = kept.by_node(core, *number).zip(kept.by_node(core, *demand)) else { return false };
+            let is_alike = !is_restricted || one.gpus() == other.gpus();
+            is_alike && *compared.entry((*number, *demand)).or_insert_with(|| asks_no_more(one, other))
         };
-        let own = demands.iter().copied().filter(|other| asks_no_more(other)).collect();
+        let own = demands.iter().copied().filter(|number| is_no_more(number)).collect();
         kept.bookings.no_more.insert(*demand, own);
     }
+    kept.compared = compared;
 }
 
 /// The fleet without all claims that exist at some time in this span.
@@ -300,11 +326,12 @@ fn fleet_beside(core: &Core, kept: &Backfilling, (from, until): (SimTime, SimTim
 }
 
 fn startable_demand(core: &Core, kept: &Backfilling, demand: u32, from: Position) -> StartableDemand {
-    let tasks = core.store.demand(demand).tasks;
-    let outlook = &kept.outlooks[&demand];
-    let rooms = outlook.open.iter().map(|node| (*node, (SimTime::MAX, outlook.room_now(*node)))).collect();
-    let mut hope = StartableDemand { demand, rooms, until: SimTime::MAX, refused: None, next: None };
-    hope.until = hope.longest(tasks);
+    let mut hope = StartableDemand { demand, rooms: BTreeMap::new(), until: SimTime::MAX, refused: None, next: None };
+    if let Some(by_node) = kept.by_node(core, demand) {
+        let outlook = kept.outlook(demand);
+        hope.rooms = outlook.open.iter().map(|node| (*node, (SimTime::MAX, outlook.room_now(*node)))).collect();
+        hope.until = hope.longest(by_node.tasks);
+    }
     hope.next = next_hope(core, kept, &hope, from);
     hope
 }
@@ -324,7 +351,7 @@ fn next_hope(core: &Core, kept: &Backfilling, hope: &StartableDemand, from: Posi
 fn refuse(core: &Core, kept: &Backfilling, hope: &mut StartableDemand, demand: u32, length: SimDuration) {
     let Some(next) = hope.next else { return };
     let is_news = hope.refused.is_none_or(|refused| length < refused);
-    if is_news && kept.bookings.no_more[&hope.demand].contains(&demand) {
+    if is_news && kept.bookings.no_more[&kept.alike(hope.demand)].contains(&kept.alike(demand)) {
         hope.refused = Some(length);
         if next.length >= length {
             hope.next = next_hope(core, kept, hope, Position::At(next.key));
@@ -334,13 +361,12 @@ fn refuse(core: &Core, kept: &Backfilling, hope: &mut StartableDemand, demand: u
 
 /// Updates the room of a hope after new reservations on these nodes.
 fn dim(core: &Core, kept: &Backfilling, hope: &mut StartableDemand, touched: impl Iterator<Item = NodeId>) {
-    let Some(next) = hope.next else { return };
-    let demand = core.store.demand(hope.demand);
+    let Some((next, demand)) = hope.next.zip(kept.by_node(core, hope.demand)) else { return };
     let mut is_dimmed = false;
     for node in touched {
         let Some((until, _)) = hope.rooms.get_mut(&node) else { continue };
         is_dimmed = true;
-        let free_until = free_until(core, kept, hope.demand, node);
+        let free_until = free_until(core, kept, (hope.demand, demand), node);
         match free_until > core.now {
             true => *until = free_until,
             false => drop(hope.rooms.remove(&node)),
@@ -353,9 +379,8 @@ fn dim(core: &Core, kept: &Backfilling, hope: &mut StartableDemand, touched: imp
 }
 
 /// The time until which a node has room for a task, starting now. Returns the current time if the node has no room.
-fn free_until(core: &Core, kept: &Backfilling, number: u32, node: NodeId) -> SimTime {
-    let demand = core.store.demand(number);
-    let asked = Asked { demand, outlook: &kept.outlooks[&number], length: MOMENT };
+fn free_until(core: &Core, kept: &Backfilling, (number, demand): (u32, &Demand), node: NodeId) -> SimTime {
+    let asked = Asked { demand, outlook: kept.outlook(number), length: MOMENT };
     let mut begins: SmallVec<[SimTime; 16]> = kept.bookings.on(node).iter().map(|booking| booking.from).collect();
     begins.sort_unstable();
     begins.dedup();
@@ -368,18 +393,31 @@ fn free_until(core: &Core, kept: &Backfilling, number: u32, node: NodeId) -> Sim
 }
 
 /// The first time from now on at which a replica of this length fits beside all attempts and reservations, and its
-/// place.
+/// place. `trial` is kept for the whole pass.
 fn gap(
     core: &Core,
     kept: &Backfilling,
+    trial: &mut Option<Trial>,
     index: ReplicaIndex,
-    number: u32,
-    length: SimDuration,
+    (number, length): (u32, SimDuration),
+) -> Gap {
+    if kept.is_judged(number) {
+        return gap_judged(core, kept, trial, index, (number, length));
+    }
+    let asked = Asked { demand: core.store.demand(number), outlook: kept.outlook(number), length };
+    let found = gap_by_node(core, kept, asked, index, kept.bookings.earliest(number, length));
+    Gap { not_before: found.as_ref().map_or(SimTime::MAX, |(from, _)| *from), found }
+}
+
+/// The gap for a demand that is decided node by node. It does not begin before `earliest`.
+fn gap_by_node(
+    core: &Core,
+    kept: &Backfilling,
+    asked: Asked,
+    index: ReplicaIndex,
+    earliest: SimTime,
 ) -> Option<(SimTime, Candidate)> {
-    let demand = core.store.demand(number);
-    let outlook = &kept.outlooks[&number];
-    let asked = Asked { demand, outlook, length };
-    let earliest = kept.bookings.earliest(number, length);
+    let Asked { demand, outlook, .. } = asked;
     if earliest == SimTime::MAX {
         return None;
     }
@@ -490,7 +528,7 @@ fn with_room<'a>(
 
 /// The status of a node in which every claim that exists at some time in this span is taken, and the number of tasks
 /// that still fit. `None` if no task fits.
-fn room_in(
+pub(super) fn room_in(
     core: &Core,
     kept: &Backfilling,
     asked: Asked,
