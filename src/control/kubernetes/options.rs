@@ -59,7 +59,7 @@ pub struct QueueOptions {
     /// whose attempt failed with an error waits for its back-off nevertheless.
     pub pop_from_backoff: bool,
     /// Whether a refused pod returns only after an event that may help it, as its plugins judge (the queueing hints of
-    /// KEP-4247). Otherwise every event returns every refused pod.
+    /// KEP-4247). Otherwise every event but the removal of a node returns every refused pod.
     pub hints: bool,
     /// After this time, a refused pod is tried again even without an event.
     #[serde(with = "TextForm")]

@@ -237,6 +237,10 @@ impl Queue {
         options: QueueOptions,
         mut helps: impl FnMut(ReplicaIndex, Plugins, &Event<'_>) -> bool,
     ) {
+        // The releases without hints do not look at their queue when a node is removed.
+        if !options.hints && matches!(event, Event::NodeRemoved) {
+            return;
+        }
         let mut returning = Vec::new();
         let affected = event.plugins();
         for (plugins, groups) in &self.unschedulable {

@@ -2,12 +2,13 @@
 //!
 //! The rule is that of `pkg/scheduler/framework/plugins/helper/spread.go` of Kubernetes 1.35: the selectors of all
 //! services that select the pod, and the selector of the ReplicationController, ReplicaSet or StatefulSet that is named
-//! as the controller of the pod and exists.
+//! as the controller of the pod and exists. In 1.20, the controllers are all those whose selectors match the pod.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::PodInfo;
+use crate::cycle::SpreadControllers;
 use crate::object::{Labels, PodController, ReplicationController, Selector, Service};
 
 /// Controllers by namespace and name.
@@ -44,7 +45,14 @@ impl Owners {
     }
 
     /// The selector of the pods among which a pod is spread by default. Without requirements, it is not spread.
-    pub fn default_selector(&self, pod: &PodInfo) -> Selector {
+    pub fn default_selector(&self, pod: &PodInfo, controllers: SpreadControllers) -> Selector {
+        match controllers {
+            SpreadControllers::Owner => self.selector_of_owner(pod),
+            SpreadControllers::AllThatSelect => self.selector_of_all(pod),
+        }
+    }
+
+    fn selector_of_owner(&self, pod: &PodInfo) -> Selector {
         let mut labels = self.service_labels(pod);
         let Some(owner) = pod.pod.metadata.owner_references.iter().find(|owner| owner.controller) else {
             return Selector::of_labels(&labels);
@@ -60,9 +68,24 @@ impl Owners {
             _ => None,
         };
         let mut selector = Selector::of_labels(&labels);
-        // A controller without a selector adds nothing.
-        if let Some(Selector::All(requirements)) = own {
-            requirements.iter().for_each(|requirement| selector.and(requirement.clone()));
+        own.iter().for_each(|own| require_all(&mut selector, own));
+        selector
+    }
+
+    /// The rule of 1.20, which asks no pod for its owner.
+    fn selector_of_all(&self, pod: &PodInfo) -> Selector {
+        let mut labels = self.service_labels(pod);
+        let is_near = |(namespace, _): &(Arc<str>, Arc<str>)| *namespace == pod.namespace;
+        for (_, own) in self.replication_controllers.iter().filter(|(key, _)| is_near(key)) {
+            if !own.is_empty() && Selector::of_labels(own).matches(pod.labels()) {
+                labels.extend(own.clone());
+            }
+        }
+        let mut selector = Selector::of_labels(&labels);
+        for (_, own) in self.replica_sets.iter().chain(&self.stateful_sets).filter(|(key, _)| is_near(key)) {
+            if own.matches(pod.labels()) {
+                require_all(&mut selector, own);
+            }
         }
         selector
     }
@@ -73,6 +96,13 @@ impl Owners {
             *namespace == pod.namespace && selector.iter().all(|(key, value)| pod.labels().get(key) == Some(value))
         };
         self.services.iter().filter(selects).flat_map(|(_, selector)| selector.clone()).collect()
+    }
+}
+
+/// Adds the requirements of another selector. A controller without a selector adds nothing.
+fn require_all(selector: &mut Selector, other: &Selector) {
+    if let Selector::All(requirements) = other {
+        requirements.iter().for_each(|requirement| selector.and(requirement.clone()));
     }
 }
 
@@ -131,12 +161,31 @@ mod tests {
             ("a Job", owner("batch/v1", "Job", "web", true), "back", ""),
         ] {
             let pod = json!({"metadata": {"name": "p", "labels": {"tier": tier}, "ownerReferences": owner}});
-            let Selector::All(found) = owners().default_selector(&PodInfo::new(object(pod))) else { panic!("{title}") };
+            let Selector::All(found) = owners().default_selector(&PodInfo::new(object(pod)), SpreadControllers::Owner)
+            else {
+                panic!("{title}")
+            };
             let text = |one: &crate::object::Requirement| match one.values.first() {
                 Some(value) => format!("{}={value}", one.key),
                 None => one.key.to_string(),
             };
             assert_eq!(found.iter().map(text).collect::<Vec<_>>().join(" "), wanted, "{title}");
+        }
+    }
+
+    /// The rule of 1.20: no pod here names an owner.
+    #[test]
+    fn controllers_that_select_a_pod_spread_it_although_they_do_not_own_it() {
+        for (labels, wanted) in [
+            (json!({"app": "web"}), vec![]),
+            (json!({"app": "web", "hash": "1", "tier": "front"}), vec!["tier", "app", "hash"]),
+            (json!({"app": "store"}), vec!["app"]),
+            (json!({"app": "old", "tier": "front"}), vec!["app", "tier"]),
+        ] {
+            let pod = PodInfo::new(object(json!({"metadata": {"name": "p", "labels": labels}})));
+            let found = owners().default_selector(&pod, SpreadControllers::AllThatSelect);
+            let Selector::All(found) = found else { panic!("{labels}") };
+            assert_eq!(found.iter().map(|one| &*one.key).collect::<Vec<_>>(), wanted, "{labels}");
         }
     }
 }

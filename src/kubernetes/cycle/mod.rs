@@ -20,8 +20,8 @@ pub use commit::{Preempted, bind, preempt, reserve, reserve_stated, settle};
 pub use decision::{Decision, Outcome, PostFilter, Scores};
 pub use message::histogram;
 pub use profile::{
-    AffinityRange, Balance, DefaultSpreadScores, MAX_NODE_SCORE, Nominated, PreemptionArguments, Profile, ProfileFault,
-    Rounding, ScoringStrategy, SpreadCounts, Strategy,
+    AffinityRange, Balance, DefaultSpreadScores, MAX_NODE_SCORE, Nominated, NominationEnds, PreemptionArguments,
+    Profile, ProfileFault, Rounding, ScoringStrategy, SpreadControllers, SpreadCounts, Strategy,
 };
 pub use refused::{KnownRefusals, RefusedByAll};
 pub(crate) use sample::by_zone_in_turn;
@@ -215,7 +215,10 @@ fn post_filter(
             let of_failed = failed.clone().flat_map(|(_, failed)| &failed.reasons).map(|reason| (reason, 1));
             let helpless = (&Reason::PreemptionNotHelpful, nodes - failed.count());
             let preemption = histogram(nodes, of_failed.chain(std::iter::once(helpless)));
-            post_filter.clears_nomination = true;
+            post_filter.clears_nomination = match profile.nomination_ends {
+                NominationEnds::WithoutHelp => true,
+                NominationEnds::WithoutPossibleNode => tried.is_none(),
+            };
             format!("{refused} {of_claims}, preemption: {preemption}")
         }
     };

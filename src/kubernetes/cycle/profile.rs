@@ -45,12 +45,18 @@ pub struct Profile {
     /// Which nodes the default constraints of `PodTopologySpread` score.
     #[serde(default, skip_serializing_if = "is_default")]
     pub default_spread_scores: DefaultSpreadScores,
+    /// Which controllers say by their selectors among which pods a pod is spread by default.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub default_spread_controllers: SpreadControllers,
     /// What `InterPodAffinity` scales its raw scores from.
     #[serde(default, skip_serializing_if = "is_default")]
     pub affinity_range: AffinityRange,
     /// Which nodes a pod with a nominated node is tried on.
     #[serde(default, skip_serializing_if = "is_default")]
     pub nominated: Nominated,
+    /// When a pod that is refused again loses its nominated node.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub nomination_ends: NominationEnds,
     /// The share of nodes that an attempt must find feasible before it stops to examine nodes. With 0, the share
     /// decreases from 50 % of 100 nodes to 5 %. It matters in clusters of 100 nodes and more.
     #[serde(default)]
@@ -106,6 +112,15 @@ pub enum DefaultSpreadScores {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum SpreadControllers {
+    /// The controller that the pod names as its own.
+    #[default]
+    Owner,
+    /// All controllers that select the pod, as in 1.20. The selectors of all of them must match.
+    AllThatSelect,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Rounding {
     #[default]
     Nearest,
@@ -129,6 +144,16 @@ pub enum Nominated {
     First,
     /// All nodes, as until 1.21.
     AmongAll,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum NominationEnds {
+    /// If no preemption helps.
+    #[default]
+    WithoutHelp,
+    /// If no node could be helped by preemption because of the kind of its refusal, as in 1.20. A refusal for lack of
+    /// resources keeps the nomination, even if no victims are left.
+    WithoutPossibleNode,
 }
 
 /// How `NodeResourcesFit` scores a node.
@@ -253,8 +278,10 @@ impl Profile {
             spread_counts: SpreadCounts::AdmittedNodes,
             spread_rounding: Rounding::Nearest,
             default_spread_scores: DefaultSpreadScores::AllNodes,
+            default_spread_controllers: SpreadControllers::Owner,
             affinity_range: AffinityRange::Observed,
             nominated: Nominated::First,
+            nomination_ends: NominationEnds::WithoutHelp,
             percentage_of_nodes_to_score: 0,
             hard_pod_affinity_weight: 1,
             default_spread: vec![
@@ -284,7 +311,9 @@ impl Profile {
         profile.spread_rounding = Rounding::Down;
         profile.default_spread_scores = DefaultSpreadScores::LabelledNodes;
         profile.affinity_range = AffinityRange::WithZero;
+        profile.default_spread_controllers = SpreadControllers::AllThatSelect;
         profile.nominated = Nominated::AmongAll;
+        profile.nomination_ends = NominationEnds::WithoutPossibleNode;
         profile
     }
 }

@@ -125,7 +125,7 @@ fn default_constraints(pod: &PodInfo, cluster: &Cluster, profile: &Profile) -> V
     if profile.default_spread.is_empty() {
         return Vec::new();
     }
-    let selector = cluster.owners.default_selector(pod);
+    let selector = cluster.owners.default_selector(pod, profile.default_spread_controllers);
     if selector.is_everything() {
         return Vec::new();
     }
