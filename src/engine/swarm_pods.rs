@@ -129,7 +129,10 @@ fn tainted(draws: &mut Stream, shape: &NodeShape) -> NodeShape {
     }
     let spec = read(json!({"taints": [taint], "unschedulable": draws.chance(50)}));
     let status = read(json!({ "allocatable": allocatable }));
-    NodeShape { kubernetes: Some(Arc::new(KubernetesNode { spec, status })), ..shape.clone() }
+    NodeShape {
+        kubernetes: Some(Arc::new(KubernetesNode { spec, status, ..KubernetesNode::default() })),
+        ..shape.clone()
+    }
 }
 
 fn requests(task: &TaskDemand) -> Value {

@@ -70,6 +70,8 @@ pub struct NodeShape {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct KubernetesNode {
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: dryrack_objects::Labels,
     /// Taints, and whether the node is cordoned.
     pub spec: dryrack_objects::NodeSpec,
     /// All allocatable resources, and the images on the node.

@@ -68,7 +68,7 @@ pub fn import_kubernetes(source: &ClusterSource<'_>, names: Names) -> Result<Imp
         format!("{} ({bound} on nodes)", counted(cluster.pods.len(), "pod")),
         format!("{} with pods to make", counted(cluster.controllers.len(), "controller")),
     ];
-    let current: Vec<Object> = manifests.current().cloned().collect();
+    let current: Vec<Object> = manifests.current().map(Object::without_foreign_annotations).collect();
     let (objects, table) = match names {
         Names::Kept => (current, None),
         Names::Numbered => {

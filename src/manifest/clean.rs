@@ -279,7 +279,9 @@ impl<'t> Cleaner<'_, 't> {
                 let own = ANNOTATIONS.iter().copied().filter(|known| known.starts_with("dryrack/"));
                 self.report.unknown(entry.key_span, message, key, own);
             } else if !QUIET_ANNOTATIONS.contains(&key) {
+                // No profile reads it. A scheduler in another process may.
                 self.count("");
+                map.extend(self.text(&entry.value).map(|value| (entry.key.clone(), Value::from(value))));
             }
         }
         Some(Value::Object(map))

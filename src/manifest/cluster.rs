@@ -12,8 +12,8 @@ use dryrack_yaml::{Report, Span};
 use super::ended::has_ended;
 use super::typed::typed;
 use crate::api::{
-    DeviceClass, DisruptionBudget, Namespace, Node, Pod, PodController, PodSpec, ReplicationController, ResourceClaim,
-    ResourceSlice, Seconds, Service, Workload,
+    DeviceClass, DisruptionBudget, Namespace, Node, Pod, PodController, PodSpec, PriorityClass, ReplicationController,
+    ResourceClaim, ResourceSlice, Seconds, Service, Workload,
 };
 use crate::controllers::{Controller, StatedPod, Terms};
 use crate::defaults::{self, Classes};
@@ -33,6 +33,7 @@ pub struct Cluster {
     /// The controllers that have pods to make.
     pub controllers: Vec<Controller>,
     pub namespaces: Vec<Namespace>,
+    pub priority_classes: Vec<PriorityClass>,
     pub services: Vec<Service>,
     /// The controllers by whose selectors pods are spread, those that Deployments make included.
     pub replica_sets: Vec<PodController>,
@@ -193,8 +194,9 @@ fn plain(object: &Object, cluster: &mut Cluster, report: &mut Report) {
             let value = object.value.get("value").and_then(Value::as_i64).and_then(|value| i32::try_from(value).ok());
             cluster.queues.priorities.extend(value.map(|spec| Named { name: named(object), spec }));
         }
+        Kind::PriorityClass => cluster.priority_classes.extend(whole(object, report)),
         // `Classes` holds these.
-        Kind::PriorityClass | Kind::RuntimeClass => {}
+        Kind::RuntimeClass => {}
         Kind::ReplicaSet | Kind::ReplicationController | Kind::StatefulSet => add_controller(object, cluster, report),
         Kind::QueuedWorkload
         | Kind::DaemonSet

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use dryrack_yaml::{Report, Span};
 
+use crate::api::PriorityClass;
 use crate::kinds::Kind;
 use crate::read::{Manifests, Object};
 
@@ -22,16 +23,13 @@ pub struct Classes {
     runtimes: BTreeMap<String, Map<String, Value>>,
 }
 
-/// Priority classes that every cluster has.
-const SYSTEM: [(&str, i64); 2] = [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
-
 /// The pod tolerates these taints of its node for five minutes.
 const TOLERATED: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 const TOLERATION_SECONDS: i64 = 300;
 
 impl Classes {
     pub fn of(manifests: &Manifests) -> Classes {
-        let system = SYSTEM.iter().map(|(name, value)| (name.to_string(), (*value, None)));
+        let system = PriorityClass::SYSTEM.iter().map(|(name, value)| (name.to_string(), (i64::from(*value), None)));
         let mut classes = Classes { priorities: system.collect(), ..Classes::default() };
         for object in &manifests.objects {
             let name = object.name().to_string();
@@ -82,6 +80,9 @@ impl Classes {
             None => self.default_priority.as_ref().map(|name| &self.priorities[name]),
         };
         let Some((value, policy)) = class else { return };
+        if let (false, false, Some(name)) = (named.is_some(), is_resolved, &self.default_priority) {
+            spec.insert("priorityClassName".to_string(), Value::from(name.as_str()));
+        }
         spec.entry("priority").or_insert_with(|| Value::from(*value));
         if let Some(policy) = policy {
             spec.entry("preemptionPolicy").or_insert_with(|| Value::from(policy.as_str()));

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use dryrack_yaml::{Node, Report, SourceId, Span, Tree, parse_documents, read_foreign_text};
 
 use crate::clean::clean;
+use crate::fields::ANNOTATIONS;
 use crate::files::{Found, find};
 use crate::kinds::{KINDS, Kind, Known, OTHER_KINDS, group_of, is_group, known};
 use crate::unused::Unused;
@@ -43,6 +44,16 @@ impl Object {
     fn annotation(&self, key: &str) -> &str {
         let annotations = self.value.get("metadata").and_then(|metadata| metadata.get("annotations"));
         annotations.and_then(|all| all.get(key)).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The object with only those annotations that dryrack reads. Those of a running cluster can tell secrets.
+    pub fn without_foreign_annotations(&self) -> Object {
+        let mut value = Value::Object(self.value.clone());
+        keep_own_annotations(&mut value);
+        match value {
+            Value::Object(value) => Object { value, ..self.clone() },
+            _ => self.clone(),
+        }
     }
 
     /// Whether the object states only what changes of an earlier one.
@@ -216,6 +227,18 @@ impl Manifests {
             self.known.insert(key, span);
         }
         self.objects.push(object);
+    }
+}
+
+/// Keeps the annotations that dryrack reads, in the metadata of an object and of the templates in it.
+fn keep_own_annotations(value: &mut Value) {
+    if let Some(Value::Object(annotations)) = value.pointer_mut("/metadata/annotations") {
+        annotations.retain(|key, _| ANNOTATIONS.contains(&key.as_str()));
+    }
+    match value {
+        Value::Object(map) => map.values_mut().for_each(keep_own_annotations),
+        Value::Array(items) => items.iter_mut().for_each(keep_own_annotations),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 

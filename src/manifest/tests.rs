@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use dryrack_yaml::Report;
 
-use crate::api::{Node, Pod, Quantity};
+use crate::api::{Node, Pod, PreemptionPolicy, Quantity};
 use crate::{Cluster, Manifests};
 
 /// Reads one text, and returns the objects with the rendered faults.
@@ -85,6 +85,39 @@ fn a_job_makes_its_pods() {
     let expected = "fields without meaning in a rehearsal: Job metadata.annotations (1), \
                     Job spec.template.spec.containers.env (1)";
     assert_eq!(note, expected);
+}
+
+/// An API server gives a pod without a class the default class. What annotations say to dryrack is no part of a pod.
+#[test]
+fn a_pod_keeps_its_annotations_and_its_class() {
+    let text = "
+{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: usual}, value: 10, globalDefault: true}
+---
+{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: high}, value: 1000, preemptionPolicy: Never}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: stated, annotations: {dryrack/duration: 5m, example.com/a: b}}
+spec: {priorityClassName: high, containers: [{name: main}]}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: plain}, spec: {containers: [{name: main}]}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: older}, spec: {priority: 0, containers: [{name: main}]}}
+";
+    let (manifests, cluster) = fine(text);
+    let pods: Vec<_> = cluster.pods.iter().map(|stated| &stated.pod).collect();
+    let class = |pod: &Pod| (pod.spec.priority, pod.spec.priority_class_name.as_deref().map(str::to_string));
+    let named = |priority, name: &str| (Some(priority), Some(name.to_string()));
+    assert_eq!(
+        [class(pods[0]), class(pods[1]), class(pods[2])],
+        [named(1000, "high"), named(10, "usual"), (Some(0), None)]
+    );
+    assert_eq!(format!("{:?}", pods[0].metadata.annotations), r#"{"example.com/a": "b"}"#);
+    let [usual, high] = &cluster.priority_classes[..] else { panic!("{cluster:?}") };
+    assert_eq!((usual.value, usual.global_default), (10, true));
+    assert_eq!((high.value, high.preemption_policy), (1000, PreemptionPolicy::Never));
+    let imported = manifests.objects[2].without_foreign_annotations();
+    assert_eq!(imported.value["metadata"]["annotations"], serde_json::json!({"dryrack/duration": "5m"}));
 }
 
 #[test]

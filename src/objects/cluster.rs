@@ -1,11 +1,13 @@
-//! Namespaces, services, controllers of pods, disruption budgets and workloads.
+//! Namespaces, priority classes, services, controllers of pods, disruption budgets and workloads.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{DeviceClass, LabelSelector, Labels, ObjectMeta, ResourceClaim, ResourceSlice, Seconds, is_default};
+use super::{
+    DeviceClass, LabelSelector, Labels, ObjectMeta, PreemptionPolicy, ResourceClaim, ResourceSlice, Seconds, is_default,
+};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
@@ -158,12 +160,33 @@ pub struct DisruptionBudgetStatus {
     pub disrupted_pods: BTreeMap<Arc<str>, Seconds>,
 }
 
+/// A priority that pods name. Each pod states the value itself, so only a scheduler in another process reads the class.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PriorityClass {
+    #[serde(skip_serializing_if = "is_default")]
+    pub metadata: ObjectMeta,
+    pub value: i32,
+    #[serde(skip_serializing_if = "is_default")]
+    pub global_default: bool,
+    #[serde(skip_serializing_if = "is_default")]
+    pub preemption_policy: PreemptionPolicy,
+}
+
+impl PriorityClass {
+    /// The names and values of the classes that every cluster has.
+    pub const SYSTEM: [(&str, i32); 2] =
+        [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
+}
+
 /// The objects of a cluster, besides nodes and pods, on which the placement of pods depends.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct ClusterObjects {
     #[serde(skip_serializing_if = "is_default")]
     pub namespaces: Vec<Namespace>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub priority_classes: Vec<PriorityClass>,
     #[serde(skip_serializing_if = "is_default")]
     pub services: Vec<Service>,
     #[serde(skip_serializing_if = "is_default")]

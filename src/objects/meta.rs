@@ -18,6 +18,9 @@ pub struct ObjectMeta {
     pub uid: Arc<str>,
     #[serde(skip_serializing_if = "is_default")]
     pub labels: Labels,
+    /// Only a scheduler in another process reads them.
+    #[serde(skip_serializing_if = "is_default")]
+    pub annotations: Labels,
     #[serde(skip_serializing_if = "is_default")]
     pub owner_references: Vec<OwnerReference>,
     /// Set once the object is being deleted.

@@ -23,7 +23,7 @@ pub use claim::{
 };
 pub use cluster::{
     ClusterObjects, CountOrPercent, DisruptionBudget, DisruptionBudgetSpec, DisruptionBudgetStatus, GangPolicy,
-    Namespace, PodController, PodControllerSpec, PodGroup, PodGroupPolicy, ReplicationController,
+    Namespace, PodController, PodControllerSpec, PodGroup, PodGroupPolicy, PriorityClass, ReplicationController,
     ReplicationControllerSpec, Service, ServiceSpec, Workload, WorkloadSpec,
 };
 pub use labels::{LabelSelector, Labels, Requirement, RequirementOperator, Selector};

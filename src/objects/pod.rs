@@ -43,6 +43,9 @@ pub struct PodSpec {
     pub topology_spread_constraints: Vec<SpreadConstraint>,
     #[serde(skip_serializing_if = "is_default")]
     pub priority: Option<i32>,
+    /// The class that the priority is from. Only a scheduler in another process reads it.
+    #[serde(skip_serializing_if = "is_default")]
+    pub priority_class_name: Option<Arc<str>>,
     #[serde(skip_serializing_if = "is_default")]
     pub preemption_policy: PreemptionPolicy,
     #[serde(skip_serializing_if = "is_default")]

@@ -1,7 +1,9 @@
 //! The objects of a rehearsal in the form of the API.
 
+use std::sync::Arc;
+
 use dryrack_control::pods::restrict_to;
-use dryrack_objects::{ClusterObjects, DisruptionBudget, Node, Pod, Seconds};
+use dryrack_objects::{ClusterObjects, DisruptionBudget, Node, ObjectMeta, Pod, PriorityClass, Seconds};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -91,6 +93,7 @@ pub fn key_of(pod: &Pod) -> ObjectKey {
 pub fn others(objects: &ClusterObjects) -> Vec<Value> {
     let mut all = Vec::new();
     all.extend(objects.namespaces.iter().map(|one| object("Namespace", "v1", one)));
+    all.extend(priority_classes(objects).iter().map(|one| object("PriorityClass", "scheduling.k8s.io/v1", one)));
     all.extend(objects.services.iter().map(|one| object("Service", "v1", one)));
     all.extend(objects.replica_sets.iter().map(|one| controller(object("ReplicaSet", "apps/v1", one))));
     all.extend(objects.stateful_sets.iter().map(|one| controller(object("StatefulSet", "apps/v1", one))));
@@ -102,6 +105,18 @@ pub fn others(objects: &ClusterObjects) -> Vec<Value> {
     all.extend(objects.resource_slices.iter().map(|one| object("ResourceSlice", "resource.k8s.io/v1", one)));
     all.extend(objects.resource_claims.iter().map(|one| object("ResourceClaim", "resource.k8s.io/v1", one)));
     all
+}
+
+/// The classes of the cluster, and those that every cluster has.
+fn priority_classes(objects: &ClusterObjects) -> Vec<PriorityClass> {
+    let mut classes = objects.priority_classes.clone();
+    for (name, value) in PriorityClass::SYSTEM {
+        if !classes.iter().any(|class| &*class.metadata.name == name) {
+            let metadata = ObjectMeta { name: Arc::from(name), ..ObjectMeta::default() };
+            classes.push(PriorityClass { metadata, value, ..PriorityClass::default() });
+        }
+    }
+    classes
 }
 
 /// Adds the template that the API requires and no rule of the scheduler reads.
@@ -119,4 +134,21 @@ pub fn budget(budget: &DisruptionBudget) -> Value {
         }
     }
     budget
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cluster_has_the_classes_of_the_system() {
+        let stated = |name: &str, value| {
+            let metadata = ObjectMeta { name: Arc::from(name), ..ObjectMeta::default() };
+            PriorityClass { metadata, value, ..PriorityClass::default() }
+        };
+        let stated = vec![stated("research", 1000), stated("system-node-critical", 2_000_001_000)];
+        let classes = priority_classes(&ClusterObjects { priority_classes: stated, ..ClusterObjects::default() });
+        let names: Vec<&str> = classes.iter().map(|class| &*class.metadata.name).collect();
+        assert_eq!(names, ["research", "system-node-critical", "system-cluster-critical"]);
+    }
 }

@@ -233,6 +233,7 @@ pub fn node_of(node: &FleetNode, usable: usize) -> Option<Node> {
     if let Some(stated) = &shape.kubernetes {
         object.spec = stated.spec.clone();
         object.status = stated.status.clone();
+        object.metadata.annotations = stated.annotations.clone();
         withhold_restricted_cores(shape, &mut object.status.allocatable);
     } else {
         object.status.allocatable = allocatable(shape);

@@ -95,6 +95,7 @@ pub(super) fn read(
     }
     let mut objects = ClusterObjects {
         namespaces: cluster.namespaces.clone(),
+        priority_classes: cluster.priority_classes.clone(),
         services: cluster.services.clone(),
         replica_sets: cluster.replica_sets.clone(),
         stateful_sets: cluster.stateful_sets.clone(),

@@ -29,7 +29,11 @@ pub(super) fn declare(node: &Node, span: Span, world: &mut World, report: &mut R
         _ => {}
     }
     shape.labels = node.metadata.labels.clone();
-    let stated = KubernetesNode { spec: node.spec.clone(), status: node.status.clone() };
+    let stated = KubernetesNode {
+        annotations: node.metadata.annotations.clone(),
+        spec: node.spec.clone(),
+        status: node.status.clone(),
+    };
     shape.kubernetes = Some(Arc::new(stated));
     if let Err(excess) = shape.check_size() {
         return report.error_with_help(span, excess, "write what the machine has");
