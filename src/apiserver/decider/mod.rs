@@ -310,6 +310,7 @@ impl KubeScheduler {
             return Some(served);
         }
         let mut made = self.world.make_pod(fleet, attempt)?;
+        objects::as_stored_by(&self.release, &mut made.1);
         // The first profile of the program schedules all pods.
         made.1["spec"]["schedulerName"] = Value::from(self.config.scheduler_names().swap_remove(0));
         self.world.pods.get_mut(&attempt)?.served = Some(made.clone());

@@ -7,6 +7,7 @@ use dryrack_objects::{ClusterObjects, DisruptionBudget, Node, ObjectMeta, Pod, P
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::super::config::Release;
 use super::super::key::ObjectKey;
 
 fn object(kind: &str, version: &str, value: &impl Serialize) -> Value {
@@ -119,6 +120,14 @@ fn priority_classes(objects: &ClusterObjects) -> Vec<PriorityClass> {
     classes
 }
 
+/// Takes out what an API server of this release does not store, and a newer one holds against a binding.
+pub fn as_stored_by(release: &Release, pod: &mut Value) {
+    let has_gates = (release.major, release.minor) >= (1, 26);
+    if let Some(spec) = pod["spec"].as_object_mut().filter(|_| !has_gates) {
+        spec.shift_remove("schedulingGates");
+    }
+}
+
 /// Adds the template that the API requires and no rule of the scheduler reads.
 fn controller(mut controller: Value) -> Value {
     controller["spec"]["template"] = json!({"spec": {"containers": [{"name": "none", "image": "none"}]}});
@@ -139,6 +148,16 @@ pub fn budget(budget: &DisruptionBudget) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_gate_is_stored_since_the_release_that_knows_it() {
+        for (release, is_stored) in [("Kubernetes v1.20.2", false), ("Kubernetes v1.26.0", true)] {
+            let release = Release::parse(release).expect("a release");
+            let mut pod = json!({"spec": {"schedulingGates": [{"name": "example.com/quota"}]}});
+            as_stored_by(&release, &mut pod);
+            assert_eq!(pod["spec"]["schedulingGates"].is_array(), is_stored, "{release}");
+        }
+    }
 
     #[test]
     fn every_cluster_has_the_classes_of_the_system() {
