@@ -25,7 +25,7 @@ use dryrack_event::{
     ProgramName, Sink, Timings,
 };
 use dryrack_fleet::{Fleet, NodeClaim, Placement};
-use dryrack_ids::AttemptId;
+use dryrack_ids::{AttemptId, NodeId};
 use dryrack_units::SimTime;
 use dryrack_workload::Demand;
 use serde_json::{Value, json};
@@ -269,10 +269,12 @@ impl KubeScheduler {
         Ok(())
     }
 
-    /// Shows nodes that changed. A node with images is shown twice, because 1.20 counts the nodes that have an image
-    /// when it sees a node, and a real kubelet reports its node again and again.
+    /// Shows nodes that changed, in order of their names, because a program examines nodes in the order in which they came,
+    /// and gets those of a cluster by name when it starts. A node with images is shown twice, because 1.20 counts the
+    /// nodes that have an image when it sees a node, and a real kubelet reports its node again and again.
     fn show_nodes(&mut self, fleet: &Fleet, rehearsal: &mut Rehearsal) -> Result<(), Wrong> {
-        let changed = std::mem::take(&mut self.world.changed_nodes);
+        let mut changed: Vec<NodeId> = std::mem::take(&mut self.world.changed_nodes).into_iter().collect();
+        changed.sort_by_key(|id| &fleet.node(*id).name);
         let mut with_images = Vec::new();
         for id in changed {
             match World::node(fleet, id) {

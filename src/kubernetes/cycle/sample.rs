@@ -2,7 +2,8 @@
 //!
 //! The rules are those of `numFeasibleNodesToFind` in `pkg/scheduler/schedule_one.go`, and of the page "Scheduler
 //! Performance Tuning" of the documentation. Upstream examines nodes in 16 threads, so it depends on their speed which
-//! nodes are found first, and where the next attempt starts. Here, nodes are examined one after the other.
+//! nodes are found first, and where the next attempt starts. Here, nodes are examined one after the other, as upstream with
+//! `parallelism: 1`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
