@@ -116,6 +116,10 @@ enum AnyFlow {
 impl AnyFlow {
     fn new(core: &mut Core) -> AnyFlow {
         let profile = Arc::clone(&core.profile);
+        if core.is_decided_outside() {
+            // The program that decides is told of nodes that changed.
+            core.fleet.keep_node_changes();
+        }
         match &profile.flow {
             FlowOptions::Queue => AnyFlow::Queue(Box::new(Queue::new(core))),
             FlowOptions::Polled(options) => AnyFlow::Polled(Box::new(Polled::new(options, core.deciding.seed))),

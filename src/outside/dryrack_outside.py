@@ -15,6 +15,7 @@ protocol's.
 """
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import socket
@@ -42,24 +43,34 @@ class World:
         self.usage: list[Object] = []
         self.refused: list[Object] = []
         self.wake_at: Optional[int] = None
-        self._waiting: list[str] = []
+        # The runs to decide on, in the order in which they began to wait, each with its place in that order.
+        self._waiting: dict[str, int] = {}
 
     def hear(self, message: Object) -> None:
         if message["type"] == "snapshot":
-            self.nodes, self.fleets, self.jobs, self.runs = {}, {}, {}, {}
+            self.nodes, self.fleets, self.jobs, self.runs, self._waiting = {}, {}, {}, {}, {}
         self.now = message["now"]
         for kind in ("nodes", "fleets", "jobs"):
             getattr(self, kind).update((item["name"], item) for item in message[kind])
-        self.runs.update((run["run"], run) for run in message["runs"])
-        for name in [name for name, run in self.runs.items() if run["ended"]]:
-            del self.runs[name]
+        for run in message["runs"]:
+            self._hear_run(run)
+        new = [run for run in message["runs"] if run["waits"] and run["run"] not in self._waiting]
+        self._waiting.update((run["run"], run["queued"]) for run in sorted(new, key=lambda run: run["queued"]))
         for name in message.get("jobs_over", []):
             self.jobs.pop(name, None)
         self.usage, self.refused = message.get("usage", []), message.get("refused", [])
 
-    def waiting(self) -> list[Object]:
-        """The runs to decide on, in the order in which they began to wait."""
-        return [self.runs[name] for name in self._waiting]
+    def _hear_run(self, run: Object) -> None:
+        name = run["run"]
+        self.runs[name] = run
+        if run["ended"]:
+            del self.runs[name]
+        if not run["waits"] or self._waiting.get(name) != run["queued"]:
+            self._waiting.pop(name, None)
+
+    def waiting(self, most: Optional[int] = None) -> list[Object]:
+        """The runs to decide on, in the order in which they began to wait; with `most`, only so many of them."""
+        return [self.runs[name] for name in itertools.islice(self._waiting, most)]
 
     def job(self, run: Object) -> Object:
         return self.jobs[run["job"]]
@@ -133,7 +144,9 @@ class Conversation:
             kind: str = message["type"]
             if kind == "hello":
                 self.world = World(message)
-                self._say(type="hello", protocol=PROTOCOL, **self._hello)
+                # An earlier dryrack lists all runs that wait with each question.
+                queue = ["queue"] if "queue" in message["can"] else []
+                self._say(type="hello", protocol=PROTOCOL, **{**self._hello, "can": [*self._hello["can"], *queue]})
             elif kind in ("snapshot", "delta"):
                 self.world.hear(message)
             elif kind == "bye":
@@ -141,7 +154,7 @@ class Conversation:
             else:
                 self._question, self.world.now = message, message["now"]
                 if kind == "decide":
-                    self.world._waiting, self.world.wake_at = message["waiting"], None
+                    self.world.wake_at = None
                 else:
                     self.job = message["job"]
                 return kind

@@ -67,6 +67,8 @@ pub enum Capability {
     Evaluate,
     /// Begins another world in the same process.
     Again,
+    /// Keeps the queue itself, so that no question need list all runs that wait.
+    Queue,
 }
 
 #[derive(Clone, Debug, PartialEq)]

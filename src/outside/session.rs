@@ -43,6 +43,8 @@ pub struct Session {
     clouds: Vec<bool>,
     /// The version of each node that the program knows, and each fleet that it knows; empty before the snapshot.
     known_nodes: Vec<u64>,
+    /// How many changes of nodes were read.
+    read_changes: u64,
     known_fleets: Vec<Value>,
     has_snapshot: bool,
     /// The number of the last question.
@@ -101,6 +103,7 @@ impl Session {
             mirror: Mirror::default(),
             clouds: Vec::new(),
             known_nodes: Vec::new(),
+            read_changes: 0,
             known_fleets: Vec::new(),
             has_snapshot: false,
             asked: 0,
@@ -133,8 +136,7 @@ impl Session {
 
     /// The process, for another run. A program that failed, or that cannot begin again, is ended.
     pub fn keep(mut self) -> Option<IdleProcess> {
-        let begins_again = self.hello.as_ref().is_some_and(|hello| hello.can.contains(&Capability::Again));
-        if !begins_again || self.failure.is_some() {
+        if !self.can(Capability::Again) || self.failure.is_some() {
             return None;
         }
         let child = self.child.take()?;
@@ -212,7 +214,7 @@ impl Session {
             "dryrack": env!("CARGO_PKG_VERSION"),
             "scenario": self.scenario,
             "seed": self.seed,
-            "can": ["place", "wait", "refuse", "preempt", "cancel", "evaluate", "usage", "idle", "blocks", "instances", "stands_in", "fault", "again"],
+            "can": ["place", "wait", "refuse", "preempt", "cancel", "evaluate", "usage", "idle", "blocks", "instances", "stands_in", "fault", "again", "queue"],
             "deadline_ns": nanos,
             "driver": self.setup.driver,
         }));
@@ -261,6 +263,7 @@ impl Session {
 
     fn start_afresh(&mut self) -> Result<(), LineFault> {
         (self.has_snapshot, self.wake_at) = (false, None);
+        (self.known_nodes, self.read_changes) = (Vec::new(), 0);
         self.indexes.clear();
         self.refused.clear();
         let child = Child::of(&self.setup.command, &self.setup.folder);
@@ -271,17 +274,14 @@ impl Session {
     /// Updates the program: first with a snapshot, later with the changes.
     fn update_program(&mut self, now: SimTime, fleet: &Fleet) {
         self.collect_refused();
-        let changed: Vec<NodeId> = (fleet.iter())
-            .filter(|(id, node)| {
-                self.known_nodes.get(id.index()) != Some(&node.version) || self.mirror.changes.nodes.contains(id)
-            })
-            .map(|(id, _)| id)
-            .collect();
+        let touched: BTreeSet<NodeId> = self.touched_nodes(fleet).collect();
+        self.read_changes = fleet.node_change_count();
+        let changed: BTreeSet<NodeId> = touched.union(&self.mirror.changes.nodes).copied().collect();
         let fleets: Vec<Value> =
             (0..self.clouds.len()).map(|index| objects::fleet(fleet, FleetId::new(index))).collect();
         let is_new = !self.has_snapshot;
         let of_all = |id: &NodeId| objects::node(&self.mirror, *id, fleet.node(*id));
-        let ids: Vec<NodeId> = if is_new { fleet.iter().map(|(id, _)| id).collect() } else { changed };
+        let ids = if is_new { fleet.iter().map(|(id, _)| id).collect() } else { changed };
         let nodes: Vec<Value> = ids.iter().map(of_all).collect();
         let Changes { jobs, jobs_over, attempts, usage, .. } = &self.mirror.changes;
         let job = |id: &JobId| {
@@ -323,13 +323,20 @@ impl Session {
         };
         self.send_message(&message);
         self.has_snapshot = true;
-        self.known_nodes = fleet.iter().map(|(_, node)| node.version).collect();
+        self.known_nodes.resize(fleet.len(), 0);
+        for id in touched {
+            self.known_nodes[id.index()] = fleet.node(id).version;
+        }
         self.known_fleets = fleets;
         self.mirror.clear_changes();
     }
 
     fn wants(&self, want: Interest) -> bool {
         self.hello.as_ref().is_some_and(|hello| hello.wants.contains(&want))
+    }
+
+    fn can(&self, what: Capability) -> bool {
+        self.hello.as_ref().is_some_and(|hello| hello.can.contains(&what))
     }
 
     fn sample(&self, sample: &Input) -> Option<Value> {
@@ -370,8 +377,14 @@ impl Session {
     }
 
     fn fleet_differs(&self, fleet: &Fleet) -> bool {
-        self.known_nodes.len() != fleet.len()
-            || fleet.iter().any(|(id, node)| self.known_nodes[id.index()] != node.version)
+        self.known_nodes.len() != fleet.len() || self.touched_nodes(fleet).next().is_some()
+    }
+
+    /// The nodes that differ from what the program knows, in any order.
+    fn touched_nodes<'f>(&'f self, fleet: &'f Fleet) -> impl Iterator<Item = NodeId> + 'f {
+        assert!(fleet.is_empty() || fleet.node_change_count() > 0, "changes of nodes are not tracked");
+        let is_known = |id: &NodeId| self.known_nodes.get(id.index()) == Some(&fleet.node(*id).version);
+        fleet.changed_nodes(self.read_changes).filter(move |id| !is_known(id))
     }
 
     /// Counts the question, and gives up if the program is asked too often without a decision.
@@ -396,9 +409,12 @@ impl Session {
         self.update_program(now, fleet);
         self.asked += 1;
         let (id, mirror) = (self.asked, &self.mirror);
-        let waiting: Vec<String> =
-            mirror.waiting.values().map(|attempt| objects::attempt_name(mirror, *attempt)).collect();
-        self.send_message(&json!({"type": "decide", "id": id, "now": now.as_nanos(), "waiting": waiting}));
+        let mut question = json!({"type": "decide", "id": id, "now": now.as_nanos()});
+        if !self.can(Capability::Queue) {
+            let names = mirror.waiting.values().map(|attempt| objects::attempt_name(mirror, *attempt));
+            question["waiting"] = names.collect();
+        }
+        self.send_message(&question);
         let (line, took) = self.read_next(self.setup.deadline)?;
         let message::Decisions { decisions, wake_at, took_ns } = message::decisions(&line, id)?;
         self.timings.add(took);
