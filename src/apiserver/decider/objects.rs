@@ -120,11 +120,18 @@ fn priority_classes(objects: &ClusterObjects) -> Vec<PriorityClass> {
     classes
 }
 
-/// Takes out what an API server of this release does not store, and a newer one holds against a binding.
+/// Fields of a pod that API servers before a release do not store. A pod with such a field may be kept back without a word,
+/// or its binding refused.
+const NEWER_FIELDS: [(&str, (u32, u32)); 3] =
+    [("schedulingGates", (1, 26)), ("resourceClaims", (1, 26)), ("workloadRef", (1, 35))];
+
+/// Takes out what an API server of this release does not store.
 pub fn as_stored_by(release: &Release, pod: &mut Value) {
-    let has_gates = (release.major, release.minor) >= (1, 26);
-    if let Some(spec) = pod["spec"].as_object_mut().filter(|_| !has_gates) {
-        spec.shift_remove("schedulingGates");
+    let Some(spec) = pod["spec"].as_object_mut() else { return };
+    for (field, since) in NEWER_FIELDS {
+        if (release.major, release.minor) < since {
+            spec.shift_remove(field);
+        }
     }
 }
 
@@ -150,12 +157,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gate_is_stored_since_the_release_that_knows_it() {
-        for (release, is_stored) in [("Kubernetes v1.20.2", false), ("Kubernetes v1.26.0", true)] {
-            let release = Release::parse(release).expect("a release");
-            let mut pod = json!({"spec": {"schedulingGates": [{"name": "example.com/quota"}]}});
+    fn a_field_is_stored_since_the_release_that_knows_it() {
+        for (release, stored) in [("v1.20.2", 0), ("v1.26.0", 2), ("v1.35.4", 3)] {
+            let release = Release::parse(&format!("Kubernetes {release}")).expect("a release");
+            let mut pod = json!({"spec": {"schedulingGates": [], "resourceClaims": [], "workloadRef": {}}});
             as_stored_by(&release, &mut pod);
-            assert_eq!(pod["spec"]["schedulingGates"].is_array(), is_stored, "{release}");
+            assert_eq!(pod["spec"].as_object().map(|spec| spec.len()), Some(stored), "{release}");
         }
     }
 
