@@ -477,12 +477,13 @@ mod tests {
         let when = select(Condition::ALL.map(|(_, when)| when).to_vec());
         let job = count().prop_map(|job| JobId::new(job as usize));
         let after = vec((job, when).prop_map(|(job, when)| Dependency { job, when }), 0..3);
-        let slurm = (option::of(text()), option::of(text()), option::of(text()), option::of(text()));
-        let slurm = slurm.prop_map(|(partition, account, qos, reservation)| SlurmTerms {
+        let slurm = (option::of(text()), option::of(text()), option::of(text()), option::of(text()), any::<bool>());
+        let slurm = slurm.prop_map(|(partition, account, qos, reservation, requeue)| SlurmTerms {
             partition,
             account,
             qos,
             reservation,
+            requeue,
         });
         let slurm = option::of(slurm);
         let pod = (text(), any::<bool>()).prop_map(|(name, is_bound)| {

@@ -37,6 +37,7 @@ pub(super) const SHAPES: &[Shape] = &[
             ("preempt_type", PREEMPT_TYPE, "What decides which jobs preempt which; default: nobody is preempted"),
             ("preempt_mode", CLUSTER_PREEMPT_MODE, "What becomes of preempted jobs; default: requeue"),
             ("preempt_exempt_time", TIME, "How long a job runs before it can be preempted; default: 0s"),
+            ("job_requeue", Kind::Flag, "Whether jobs are requeued that do not say it themselves; default: true"),
             ("cred_expire", TIME, "Lifetime of credentials; a requeued job waits a second longer; default: 2 minutes"),
         ],
     },

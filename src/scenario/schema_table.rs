@@ -316,6 +316,11 @@ pub(super) const SHAPES: &[Shape] = &[
             ("account", Kind::Text, "Account in the Slurm cluster"),
             ("qos", Kind::Text, "QOS in the Slurm cluster (`slurm.qos`); default: `normal`, if it exists"),
             ("reservation", Kind::Text, "Advance reservation in which the job runs (`slurm.reservations`)"),
+            (
+                "requeue",
+                Kind::Flag,
+                "Whether the job waits again after a preemption or a failure of its node; only under a Slurm profile",
+            ),
             ("nice", Kind::Whole, "Number that is subtracted from the priority; only under a Slurm profile"),
             ("estimate", TIME, "Duration that the user estimates"),
             ("time_limit", TIME, "Time after which the job is ended"),

@@ -1,4 +1,4 @@
-//! `slurm:` of a scenario, and the words of its jobs: partition, account, QOS, reservation, nice.
+//! `slurm:` of a scenario, and the words of its jobs: partition, account, QOS, reservation, requeue, nice.
 //!
 //! The configuration itself is read with the profile. Here its names are resolved: the nodes of a partition or of an
 //! advance reservation get its label, and its jobs ask for that label.
@@ -15,7 +15,7 @@ use dryrack_workload::{Demand, DemandKind, SlurmTerms};
 use dryrack_yaml::{Fields, Node, Report, Span, Tree, is_pattern, matches_pattern};
 
 /// The keys of a job that only a profile that schedules like Slurm understands.
-pub(super) const JOB_FIELDS: [&str; 5] = ["partition", "account", "qos", "reservation", "nice"];
+pub(super) const JOB_FIELDS: [&str; 6] = ["partition", "account", "qos", "reservation", "requeue", "nice"];
 
 /// Gives the nodes of each partition and of each advance reservation its label.
 pub(super) fn label_nodes(file: &Fields<'_>, profile: &Profile, world: &mut World, report: &mut Report) {
@@ -78,7 +78,7 @@ pub(super) fn terms(
     report: &mut Report,
 ) -> Option<Arc<SlurmTerms>> {
     let Some(slurm) = &profile.slurm else {
-        for key in ["partition", "account", "qos", "reservation"].into_iter().filter(|key| fields.has(key)) {
+        for key in ["partition", "account", "qos", "reservation", "requeue"].into_iter().filter(|key| fields.has(key)) {
             let message = format!("`{key}` has no effect under the profile `{}`, which has no `slurm`", profile.name);
             let help = match profile.schedules_like_slurm() {
                 true => "add `slurm: {partitions: [{name: main, default: true}]}` to the file, or leave the field out",
@@ -112,7 +112,8 @@ pub(super) fn terms(
     }
     let partition = partition.map(|partition| Arc::clone(&partition.name));
     let reservation = reservation.map(|reservation| Arc::clone(&reservation.name));
-    Some(Arc::new(SlurmTerms { partition, account, qos, reservation }))
+    let requeue = fields.value("requeue", report).unwrap_or(slurm.job_requeue);
+    Some(Arc::new(SlurmTerms { partition, account, qos, reservation, requeue }))
 }
 
 /// The account of a job: the one that it names, or the default account of its user. If the cluster has accounts, the

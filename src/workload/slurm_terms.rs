@@ -1,11 +1,12 @@
-//! What a job says to Slurm besides its resources: `sbatch --partition`, `--account`, `--qos` and `--reservation`.
+//! What a job says to Slurm besides its resources: `sbatch --partition`, `--account`, `--qos`,
+//! `--reservation` and `--no-requeue`.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 /// The terms of a job in a Slurm cluster.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SlurmTerms {
     /// The partition of the job. `None` if the cluster has no partitions.
@@ -18,4 +19,16 @@ pub struct SlurmTerms {
     /// The advance reservation that the job runs in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reservation: Option<Arc<str>>,
+    /// Whether the job waits again after it was preempted or has lost a node (`--requeue`, `--no-requeue`). Otherwise it
+    /// is lost.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub requeue: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn is_yes(flag: &bool) -> bool {
+    *flag
 }

@@ -56,6 +56,9 @@ pub struct SlurmOptions {
     /// How long a job runs before it can be preempted, if its QOS does not say it.
     #[serde(default, with = "TextForm", skip_serializing_if = "is_no_time")]
     pub preempt_exempt_time: SimDuration,
+    /// Whether a preempted job, or one that has lost a node, waits again if the job does not say it itself (`JobRequeue`).
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub job_requeue: bool,
     /// How long credentials are valid (`AuthInfo=cred_expire`). A requeued job waits for a second longer.
     #[serde(default = "two_minutes", with = "TextForm", skip_serializing_if = "is_two_minutes")]
     pub cred_expire: SimDuration,
@@ -72,6 +75,7 @@ impl Default for SlurmOptions {
             preempt_type: None,
             preempt_mode: requeue(),
             preempt_exempt_time: SimDuration::ZERO,
+            job_requeue: yes(),
             cred_expire: two_minutes(),
         }
     }
@@ -83,6 +87,14 @@ fn requeue() -> PreemptMode {
 
 fn is_requeue(mode: &PreemptMode) -> bool {
     *mode == PreemptMode::Requeue
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn is_yes(flag: &bool) -> bool {
+    *flag
 }
 
 fn two_minutes() -> SimDuration {

@@ -156,7 +156,7 @@ impl Store {
         let again = match outcome {
             Outcome::Completed => job.spec.restart == Restart::Always,
             Outcome::Failed => !by_itself || job.spec.restart != Restart::Never,
-            Outcome::Lost => !is_pod_without_successor(&job.spec),
+            Outcome::Lost => !is_pod_without_successor(&job.spec) && !is_never_requeued(&job.spec),
             Outcome::Cancelled | Outcome::NeverFits | Outcome::Expired | Outcome::Refused => false,
         };
         if planted!(CancelledIsRetried) && job.cancelled && self[index].phase == Phase::Stopping {
@@ -297,4 +297,9 @@ impl Store {
 fn is_pod_without_successor(spec: &JobSpec) -> bool {
     let accepts_none = spec.retry.as_ref().is_some_and(|retry| retry.limit == Some(0));
     spec.pod.is_some() && spec.restart == Restart::Never && accepts_none
+}
+
+/// Whether Slurm ends this job instead of requeueing it (`sbatch --no-requeue`).
+fn is_never_requeued(spec: &JobSpec) -> bool {
+    spec.slurm.as_ref().is_some_and(|terms| !terms.requeue)
 }
