@@ -351,11 +351,11 @@ pub(crate) trait Attempts: Flow {
             return;
         }
         // An attempt that was lost (with its node, with its GPU, or to preemption) did not fail by itself. It counts
-        // against no limit. It is retried without a pause, unless the flow requeues preempted attempts later.
+        // against no limit. It is retried without a pause, unless the flow requeues such attempts later.
         let next = match outcome {
             Outcome::Lost => {
                 self.forget_failures(core, index);
-                Next::After(if because == Reason::Preempted { self.requeue_pause(core) } else { SimDuration::ZERO })
+                Next::After(self.requeue_pause(core, because))
             }
             Outcome::Completed
             | Outcome::Failed

@@ -188,8 +188,8 @@ pub(crate) trait Flow {
         core.now.saturating_add(pause)
     }
 
-    /// How long a preempted attempt waits before the next one.
-    fn requeue_pause(&self, _core: &Core) -> SimDuration {
+    /// How long a replica whose attempt was lost for this reason waits before the next one.
+    fn requeue_pause(&self, _core: &Core, _because: Reason) -> SimDuration {
         SimDuration::ZERO
     }
 

@@ -295,8 +295,8 @@ impl Flow for Queue {
         }
     }
 
-    fn requeue_pause(&self, core: &Core) -> SimDuration {
-        self.requeue_delay(core)
+    fn requeue_pause(&self, core: &Core, because: Reason) -> SimDuration {
+        slurm::requeue_delay(core, because)
     }
 
     fn decided(&mut self, core: &mut Core, attempt: AttemptId, placement: Option<&Placement>) {
