@@ -296,7 +296,7 @@ impl Flow for Queue {
     }
 
     fn requeue_pause(&self, core: &Core, because: Reason) -> SimDuration {
-        slurm::requeue_delay(core, because)
+        self.requeue_delay(core, because)
     }
 
     fn decided(&mut self, core: &mut Core, attempt: AttemptId, placement: Option<&Placement>) {

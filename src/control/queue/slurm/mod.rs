@@ -30,7 +30,6 @@ use dryrack_event::Reason;
 use dryrack_scheduler::slurm::Multifactor;
 use dryrack_units::{SimDuration, SimTime};
 pub(super) use ground::Ground;
-pub(super) use preempt::requeue_delay;
 use section::ReservedNodes;
 
 /// Whether priorities change with time. All other factors are known when a job comes.

@@ -41,14 +41,6 @@ fn holds(core: &Core, index: ReplicaIndex) -> bool {
     matches!(core.store[index].phase, Phase::Scheduled | Phase::Preparing | Phase::Running)
 }
 
-/// How long a job that was lost for this reason waits before it is in the queue again: for as long as a credential
-/// lives, because Slurm otherwise would take the old job for the new one.
-pub fn requeue_delay(core: &Core, because: Reason) -> SimDuration {
-    let is_requeued = matches!(because, Reason::Preempted | Reason::NodeLost);
-    let options = core.profile.slurm.as_ref().filter(|_| is_requeued);
-    options.map_or(SimDuration::ZERO, |options| options.cred_expire.saturating_add(SECOND))
-}
-
 fn release(fleet: &mut Fleet, placement: &Placement) {
     placement.claims().iter().for_each(|claim| fleet.release(claim));
 }
@@ -151,6 +143,14 @@ impl Queue {
         if let Some(slurm) = self.slurm.as_mut().filter(|_| !holds(core, index)) {
             slurm.graced.remove(&index);
         }
+    }
+
+    /// How long a job that was lost for this reason waits before it is in the queue again: for as long as a credential
+    /// lives, because Slurm otherwise would take the old job for the new one.
+    pub(in crate::queue) fn requeue_delay(&self, core: &Core, because: Reason) -> SimDuration {
+        let is_requeued = matches!(because, Reason::Preempted | Reason::NodeLost);
+        let options = core.profile.slurm.as_ref().filter(|_| is_requeued);
+        options.map_or(SimDuration::ZERO, |options| options.cred_expire.saturating_add(SECOND))
     }
 
     /// When each running job can first be preempted, if jobs are exempt for some time.
