@@ -79,7 +79,7 @@ fn random_worlds_that_broke_once_hold() {
 }
 
 /// Random worlds that once failed a check, with the fault of each.
-const WORLDS_THAT_FAILED_A_CHECK: [(&str, &str, &[&str], &str); 14] = [
+const WORLDS_THAT_FAILED_A_CHECK: [(&str, &str, &[&str], &str); 15] = [
     ("any", "lives", &["678"], "a job that was no longer the head kept a reason of the head that was over"),
     ("any", "lives", &["1442"], "the same in a partition of Slurm"),
     (
@@ -88,6 +88,7 @@ const WORLDS_THAT_FAILED_A_CHECK: [(&str, &str, &[&str], &str); 14] = [
         &["1008805", "1025363", "1026568"],
         "equal jobs kept a reason that was over, each judged at its own time",
     ),
+    ("any", "lives", &["1078707", "1083960"], "a fleet must have room for all replicas of a job, which was no rule"),
     (
         "any",
         "never-ready",

@@ -37,7 +37,10 @@ pub fn judge(case: &Case<'_>) -> CheckResult {
     }
     let waiting = waiting_at_end(&log);
     for ((job, replica), reasons) in &waiting {
-        let is_alone_placed = || fits_alone(&well, *job, last_admission(&log, *job));
+        // A fleet is too small for a job if it lacks room for all its replicas.
+        let spec = &well.arrivals[job.index()].spec;
+        let replicas = if reasons.contains(Reason::FleetTooSmall) { spec.replicas } else { 1 };
+        let is_alone_placed = || fits_alone(&well, (*job, replicas), last_admission(&log, *job));
         if reasons.contains(Reason::PendingEvaluation) && is_behind_in_kueue(&well, *job, &waiting) {
             continue;
         }
@@ -220,14 +223,14 @@ fn flavors(pod_sets: &[AdmittedPodSet]) -> Flavors {
     pod_sets.iter().map(|pod_set| pod_set.flavors.clone()).collect()
 }
 
-/// Whether the job is placed if it is the only one, on a fleet that is healthy from the beginning. Kueue's queues are
+/// Whether the job is placed if it is the only one, with this many replicas, on a fleet that is healthy from the beginning. Kueue's queues are
 /// those that admitted the job. Without admission they are those that remain, so a queue that is stopped for good admits
 /// nothing. A job keeps the flavors with which it was admitted, and these may depend on the other jobs of that time.
 /// With other flavors its place says nothing.
-fn fits_alone(world: &Rehearsal, job: JobId, admission: Option<(SimTime, Flavors)>) -> bool {
+fn fits_alone(world: &Rehearsal, (job, replicas): (JobId, u32), admission: Option<(SimTime, Flavors)>) -> bool {
     let mut alone = world.clone();
     let arrival = &world.arrivals[job.index()];
-    let spec = JobSpec { after: Arc::from([]), run_limit: None, replicas: 1, ..JobSpec::clone(&arrival.spec) };
+    let spec = JobSpec { after: Arc::from([]), run_limit: None, replicas, ..JobSpec::clone(&arrival.spec) };
     alone.arrivals = vec![Arrival { at: SimTime::ZERO, spec: Arc::new(spec), ..arrival.clone() }];
     for node in &mut alone.nodes {
         node.state = NodeState::Ready;
