@@ -24,7 +24,7 @@ use smallvec::SmallVec;
 use super::bookings::{MayHold, end};
 use super::calendar::Part;
 use super::ends::MOMENT;
-use super::judged::{Trial, gap_judged};
+use super::judged::gap_judged;
 use super::kept::{Backfilling, fits_now_kept, update_calendar, update_outlooks};
 use super::outlook::Outlook;
 use super::reservations::{Planned, Span, most_of_node};
@@ -256,7 +256,10 @@ fn plan_for(
         let next = shelf.first(Position::Behind(key), ENDLESS);
         line.extend(next.map(|next| Reverse((next.key, demand, next.length))));
         let index = key.replica();
-        let Gap { found, not_before } = gap(core, kept, &mut trial, index, (demand, length));
+        let Gap { found, not_before } = match kept.is_judged(demand) {
+            true => gap_judged(core, kept, &mut trial, index, (demand, length)),
+            false => gap_by_node(core, kept, index, (demand, length)),
+        };
         if let Some(plain) = plain {
             let own = plain.iter().find(|planned| planned.replica == index);
             let own = own.map(|planned| (planned.from, planned.candidate.clone()));
@@ -392,25 +395,15 @@ fn free_until(core: &Core, kept: &Backfilling, (number, demand): (u32, &Demand),
     SimTime::MAX
 }
 
-/// The first time from now on at which a replica of this length fits beside all attempts and reservations, and its
-/// place. `trial` is kept for the whole pass.
-fn gap(
-    core: &Core,
-    kept: &Backfilling,
-    trial: &mut Option<Trial>,
-    index: ReplicaIndex,
-    (number, length): (u32, SimDuration),
-) -> Gap {
-    if kept.is_judged(number) {
-        return gap_judged(core, kept, trial, index, (number, length));
-    }
+/// The gap for a demand that is decided node by node.
+fn gap_by_node(core: &Core, kept: &Backfilling, index: ReplicaIndex, (number, length): (u32, SimDuration)) -> Gap {
     let asked = Asked { demand: core.store.demand(number), outlook: kept.outlook(number), length };
-    let found = gap_by_node(core, kept, asked, index, kept.bookings.earliest(number, length));
+    let found = first_gap(core, kept, asked, index, kept.bookings.earliest(number, length));
     Gap { not_before: found.as_ref().map_or(SimTime::MAX, |(from, _)| *from), found }
 }
 
-/// The gap for a demand that is decided node by node. It does not begin before `earliest`.
-fn gap_by_node(
+/// The first time, not before `earliest`, at which there is room on single nodes, and the place there.
+fn first_gap(
     core: &Core,
     kept: &Backfilling,
     asked: Asked,
