@@ -20,8 +20,9 @@ pub use commit::{Preempted, bind, preempt, reserve, reserve_stated, settle};
 pub use decision::{Decision, Outcome, PostFilter, Scores};
 pub use message::histogram;
 pub use profile::{
-    AffinityRange, Balance, DefaultSpreadScores, MAX_NODE_SCORE, Nominated, NominationEnds, PreemptionArguments,
-    Profile, ProfileFault, Rounding, ScoringStrategy, SpreadControllers, SpreadCounts, Strategy,
+    AffinityRange, Balance, ComparedVictim, DefaultSpreadScores, FitChecks, MAX_NODE_SCORE, Nominated, NominationEnds,
+    Oversized, PreemptionArguments, Profile, ProfileFault, Rounding, ScoringStrategy, SpreadControllers, SpreadCounts,
+    Strategy,
 };
 pub use refused::{KnownRefusals, RefusedByAll};
 pub(crate) use sample::by_zone_in_turn;

@@ -30,6 +30,12 @@ pub struct Profile {
     /// How `NodeResourcesFit` scores a node.
     #[serde(rename = "scoring_strategy")]
     pub fit: ScoringStrategy,
+    /// Which resources `NodeResourcesFit` checks on a node.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub fit_checks: FitChecks,
+    /// How `NodeResourcesFit` refuses a pod that requests more of a resource than the node has in all.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub oversized: Oversized,
     /// The resources that `NodeResourcesBalancedAllocation` compares.
     #[serde(rename = "balanced_allocation")]
     pub balanced: Vec<Resource>,
@@ -57,6 +63,9 @@ pub struct Profile {
     /// When a pod that is refused again loses its nominated node.
     #[serde(default, skip_serializing_if = "is_default")]
     pub nomination_ends: NominationEnds,
+    /// By the priority of which victim preemption compares nodes.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub compared_victim: ComparedVictim,
     /// The share of nodes that an attempt must find feasible before it stops to examine nodes. With 0, the share
     /// decreases from 50 % of 100 nodes to 5 %. It matters in clusters of 100 nodes and more.
     #[serde(default)]
@@ -81,6 +90,26 @@ fn is_yes(flag: &bool) -> bool {
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum FitChecks {
+    /// The resources that the pod requests.
+    #[default]
+    Requested,
+    /// CPU, memory and ephemeral storage as well, unless the pod requests nothing, as in 1.20. A node may be
+    /// overcommitted by the pods that are nominated to it. It then refuses a pod that requests nothing of the scarce
+    /// resource.
+    All,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Oversized {
+    /// For good: preemption is not tried on the node.
+    #[default]
+    ForGood,
+    /// Like another shortage, as in 1.20.
+    ForNow,
 }
 
 /// The imbalance of a node's resources.
@@ -154,6 +183,16 @@ pub enum NominationEnds {
     /// If no node could be helped by preemption because of the kind of its refusal, as in 1.20. A refusal for lack of
     /// resources keeps the nomination, even if no victims are left.
     WithoutPossibleNode,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ComparedVictim {
+    /// The most important one.
+    #[default]
+    MostImportant,
+    /// The first one in the order in which they are found, as in 1.20. If the eviction of some victims violates a
+    /// budget, it is the most important of these.
+    FirstFound,
 }
 
 /// How `NodeResourcesFit` scores a node.
@@ -273,6 +312,8 @@ impl Profile {
                 kind: Strategy::LeastAllocated,
                 resources: vec![(Resource::Cpu, 1), (Resource::Memory, 1)],
             },
+            fit_checks: FitChecks::Requested,
+            oversized: Oversized::ForGood,
             balanced: vec![Resource::Cpu, Resource::Memory],
             balance: Balance::StandardDeviation,
             spread_counts: SpreadCounts::AdmittedNodes,
@@ -282,6 +323,7 @@ impl Profile {
             affinity_range: AffinityRange::Observed,
             nominated: Nominated::First,
             nomination_ends: NominationEnds::WithoutHelp,
+            compared_victim: ComparedVictim::MostImportant,
             percentage_of_nodes_to_score: 0,
             hard_pod_affinity_weight: 1,
             default_spread: vec![
@@ -306,6 +348,8 @@ impl Profile {
             }
         }
         profile.scheduling_gates = false;
+        profile.fit_checks = FitChecks::All;
+        profile.oversized = Oversized::ForNow;
         profile.balance = Balance::Difference;
         profile.spread_counts = SpreadCounts::AllNodes;
         profile.spread_rounding = Rounding::Down;
@@ -314,6 +358,7 @@ impl Profile {
         profile.default_spread_controllers = SpreadControllers::AllThatSelect;
         profile.nominated = Nominated::AmongAll;
         profile.nomination_ends = NominationEnds::WithoutPossibleNode;
+        profile.compared_victim = ComparedVictim::FirstFound;
         profile
     }
 }

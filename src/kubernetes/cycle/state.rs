@@ -79,12 +79,12 @@ impl CycleState {
     /// The objection.
     pub fn filter(&mut self, sight: &mut Sight, node: &NodeInfo) -> Result<(), Objection> {
         for plugin in &sight.profile.filters {
-            self.filter_by(*plugin, sight.devices, node)?;
+            self.filter_by(*plugin, sight, node)?;
         }
         Ok(())
     }
 
-    fn filter_by(&mut self, plugin: Plugin, devices: &mut Devices, node: &NodeInfo) -> Result<(), Objection> {
+    fn filter_by(&mut self, plugin: Plugin, sight: &mut Sight, node: &NodeInfo) -> Result<(), Objection> {
         let pod = &self.pod;
         match plugin {
             Plugin::NodeUnschedulable => node_unschedulable::filter(pod, node),
@@ -92,10 +92,12 @@ impl CycleState {
             Plugin::TaintToleration => taint_toleration::filter(pod, node),
             Plugin::NodeAffinity => node_affinity::filter(pod, node),
             Plugin::NodePorts => node_ports::filter(pod, node),
-            Plugin::NodeResourcesFit => node_resources_fit::filter(pod, node),
+            Plugin::NodeResourcesFit => node_resources_fit::filter(pod, node, sight.profile),
             Plugin::PodTopologySpread => self.spread.as_ref().map_or(Ok(()), |spread| spread.filter(node)),
             Plugin::InterPodAffinity => self.affinity.as_ref().map_or(Ok(()), |affinity| affinity.filter(pod, node)),
-            Plugin::DynamicResources => self.claims.as_mut().map_or(Ok(()), |claims| claims.filter(devices, node)),
+            Plugin::DynamicResources => {
+                self.claims.as_mut().map_or(Ok(()), |claims| claims.filter(sight.devices, node))
+            }
             Plugin::SchedulingGates
             | Plugin::DefaultPreemption
             | Plugin::NodeResourcesBalancedAllocation

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::cluster::{Budget, Cluster, NodeInfo, Placed, PodInfo};
-use crate::cycle::{Code, CycleState, Objection, PreemptionArguments, Profile, Reason, Refusal, Sight};
+use crate::cycle::{Code, ComparedVictim, CycleState, Objection, PreemptionArguments, Profile, Reason, Refusal, Sight};
 use crate::object::{PreemptionPolicy, Seconds};
 
 /// The results on the nodes that were tried.
@@ -23,6 +23,8 @@ pub struct Victims {
     pub pods: Vec<Placed>,
     /// The number of pods whose eviction violates a disruption budget.
     pub violations: usize,
+    /// The priority that is compared with those of other nodes.
+    pub compared: i32,
 }
 
 /// Why preemption does not help on a node.
@@ -162,7 +164,7 @@ fn select_victims(
     let violating = violating(&potential, budgets);
     let (first, then): (Vec<&Placed>, Vec<&Placed>) =
         potential.iter().partition(|placed| violating.contains(&placed.pod.key));
-    let mut victims = Victims { pods: Vec::new(), violations: 0 };
+    let mut victims = Victims { pods: Vec::new(), violations: 0, compared: i32::MIN };
     for (placed, violates) in
         first.into_iter().map(|placed| (placed, true)).chain(then.into_iter().map(|it| (it, false)))
     {
@@ -176,7 +178,16 @@ fn select_victims(
     for placed in &victims.pods {
         add(state, sight, node, placed);
     }
+    let first_found = victims.pods.first().map(|placed| placed.pod.priority);
     victims.pods.sort_by_key(importance);
+    let most_important = victims.pods.first().map(|placed| placed.pod.priority);
+    // Kubernetes 1.20.2 takes the first victim for the most important one: `pickOneNodeForPreemption` in
+    // `pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go`.
+    let compared = match sight.profile.compared_victim {
+        ComparedVictim::MostImportant => most_important,
+        ComparedVictim::FirstFound => first_found,
+    };
+    victims.compared = compared.unwrap_or(i32::MIN);
     Ok(victims)
 }
 
@@ -226,7 +237,7 @@ fn best_of(candidates: &[(usize, Victims)]) -> Vec<usize> {
     let mut best: Vec<&(usize, Victims)> = candidates.iter().collect();
     let criteria: [fn(&Victims) -> i64; 5] = [
         |victims| victims.violations as i64,
-        |victims| victims.pods.first().map_or(i64::MIN, |first| i64::from(first.pod.priority)),
+        |victims| i64::from(victims.compared),
         // Upstream shifts priorities, so that more victims of negative priority are not better than fewer.
         |victims| victims.pods.iter().map(|placed| i64::from(placed.pod.priority) + (1 << 31)).sum(),
         |victims| victims.pods.len() as i64,

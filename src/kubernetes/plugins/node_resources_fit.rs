@@ -3,10 +3,14 @@
 use std::sync::Arc;
 
 use crate::cluster::{Cluster, NodeInfo, PodInfo, Resource};
-use crate::cycle::{Code, MAX_NODE_SCORE, Objection, Plugin, Reason, Refusal, ScoringStrategy, Strategy};
+use crate::cycle::{
+    Code, FitChecks, MAX_NODE_SCORE, Objection, Oversized, Plugin, Profile, Reason, Refusal, ScoringStrategy, Strategy,
+};
 
 /// Lists every shortage. If one of them exceeds the whole node, removing pods does not help.
-pub fn filter(pod: &PodInfo, node: &NodeInfo) -> Result<(), Objection> {
+///
+/// The rules of 1.20 are those of `pkg/scheduler/framework/plugins/noderesources/fit.go` of Kubernetes 1.20.2.
+pub fn filter(pod: &PodInfo, node: &NodeInfo, profile: &Profile) -> Result<(), Objection> {
     let mut reasons = Vec::new();
     let mut code = Code::Unschedulable;
     if node.pods.len() as i64 + 1 > node.shape.allowed_pods {
@@ -18,8 +22,9 @@ pub fn filter(pod: &PodInfo, node: &NodeInfo) -> Result<(), Objection> {
         for resource in [Resource::Cpu, Resource::Memory, Resource::EphemeralStorage].into_iter().chain(extended) {
             let wanted = request.get(&resource);
             let allocatable = node.shape.allocatable.get(&resource);
-            if wanted > 0 && wanted > allocatable - node.requested.get(&resource) {
-                if wanted > allocatable {
+            let is_checked = wanted > 0 || profile.fit_checks == FitChecks::All;
+            if is_checked && wanted > allocatable - node.requested.get(&resource) {
+                if wanted > allocatable && profile.oversized == Oversized::ForGood {
                     code = Code::UnschedulableAndUnresolvable;
                 }
                 reasons.push(Reason::Insufficient(resource));
