@@ -18,6 +18,7 @@ trials! {
         who_waits_for_its_analysis_is_told_behind_whom,
         whoever_is_preempted_is_told_for_whom,
         a_share_that_is_missing_is_told_as_a_share,
+        room_that_a_nomination_holds_is_told_as_taken,
         who_is_over_a_quota_is_not_said_to_fit,
         a_pod_that_kueue_does_not_try_is_said_to_fit,
         a_broken_never_is_explained_by_who_broke_it,
@@ -216,6 +217,24 @@ fn a_share_that_is_missing_is_told_as_a_share() {
     let said = stdout(dir.path(), &["explain", "events.jsonl", "--job", "half"], 0);
     assert!(said.contains("smallest change: m would fit with 0.5 GPU free instead of 0.25\n"), "{said}");
     assert!(said.contains("GPU: 0.25 free of 0.5"), "{said}");
+}
+
+/// `low` stops for `middle`, which holds 3 of 4 CPUs meanwhile. `low` and `high` have 3.5, so none is free for `weak`. In
+/// 1.20, `light` needs no CPU, but a node that is not overcommitted.
+fn room_that_a_nomination_holds_is_told_as_taken() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/kubernetes/nominations-overcommit-a-node.yaml");
+    let text = std::fs::read_to_string(file).expect("a scenario");
+    let text = text.replace("\nexpect:", "\n  - {name: weak, at: 5m30s, cpus: 0.5}\nexpect:");
+    for (profile, job, wanted) in [
+        ("kubernetes-1.35", "weak", "alpha would fit with 500m CPU free instead of 0m\n"),
+        ("kubernetes-1.35", "middle", "alpha would fit with 3000m CPU free instead of 500m\n"),
+        ("kubernetes-1.20", "light", "alpha would fit with 0m CPU free instead of -2500m\n"),
+    ] {
+        let dir = empty();
+        run(dir.path(), &text.replace("\nprofile: kubernetes-1.35", &format!("\nprofile: {profile}")));
+        let said = stdout(dir.path(), &["explain", "events.jsonl", "--job", job, "--at", "7m"], 0);
+        assert!(said.contains(wanted), "{profile}: {said}");
+    }
 }
 
 /// The explanation is about the replica that broke a `never`, not another of its job.

@@ -94,7 +94,9 @@ impl Kubernetes {
         let mut finding = NodeFinding::of(id, Verdict::Unfit(reasons.first().copied().unwrap_or(Reason::NodeGone)));
         finding.refusals = reasons.into_iter().map(|reason| (refusal.plugin.name(), reason)).collect();
         let node = self.cluster.node(index);
-        finding.shortages = refusal.reasons.iter().filter_map(|reason| shortage(reason, &decided.pod, node)).collect();
+        let nominated = self.cluster.nominations.on(node.name());
+        let shortage = |reason| shortage(reason, &decided.pod, node, nominated);
+        finding.shortages = refusal.reasons.iter().filter_map(shortage).collect();
         finding
     }
 
@@ -193,12 +195,21 @@ fn of_other_scheduler(core: &Core, pod: &PodInfo) -> Examination {
     }
 }
 
-/// What a node lacks for a pod. `None` if the reason is about something else.
-fn shortage(reason: &Stated, pod: &PodInfo, node: &NodeInfo) -> Option<Shortage> {
+/// What a node lacks for a pod, beside the pods on it and those of equal or higher priority that are `nominated` to it.
+/// `None` if the reason is about something else.
+fn shortage(reason: &Stated, pod: &PodInfo, node: &NodeInfo, nominated: &[Arc<PodInfo>]) -> Option<Shortage> {
     let Stated::Insufficient(resource) = reason else { return None };
     let needed = pod.requests.exact.get(resource);
-    let free = node.shape.allocatable.get(resource).saturating_sub(node.requested.get(resource)).max(0);
-    let in_bytes = |amount: i64| Bytes::new(amount.unsigned_abs()).to_string();
+    let held = nominated.iter().filter(|other| other.priority >= pod.priority && other.key != pod.key);
+    let taken = held
+        .fold(node.requested.get(resource), |taken, other| taken.saturating_add(other.requests.exact.get(resource)));
+    let free = node.shape.allocatable.get(resource).saturating_sub(taken);
+    // A node that is overcommitted may refuse a pod that requests nothing of the resource.
+    let free = if needed > 0 { free.max(0) } else { free };
+    let in_bytes = |amount: i64| {
+        let sign = if amount < 0 { "-" } else { "" };
+        format!("{sign}{}", Bytes::new(amount.unsigned_abs()))
+    };
     let cores = |amount: i64| format!("{}m", amount);
     let (resource, needed, free) = match resource {
         Resource::Cpu => ("CPU", cores(needed), cores(free)),
