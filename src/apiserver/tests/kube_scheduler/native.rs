@@ -149,7 +149,7 @@ impl Native {
         let preemption = post_filter.preemption.as_ref();
         let best: Vec<String> =
             preemption.iter().flat_map(|found| &found.best).map(|index| self.name(*index)).collect();
-        let (Some(node), false) = (&attempt.nominated, victims.is_empty()) else {
+        let Some(node) = self.preempts_on(pod, attempt, victims) else {
             return match best.is_empty() {
                 true => Ok(()),
                 false => Err(format!("{} preempts nobody; ours would on {best:?}", pod.key)),
@@ -160,8 +160,8 @@ impl Native {
         }
         let candidates = preemption.into_iter().flat_map(|found| &found.candidates);
         let of_node = candidates.filter(|(index, _)| self.name(*index) == **node);
-        let mut ours: Vec<String> =
-            of_node.flat_map(|(_, found)| &found.pods).map(|victim| victim.pod.key.to_string()).collect();
+        let told = of_node.flat_map(|(_, found)| &found.pods).filter(|victim| !victim.is_preempted);
+        let mut ours: Vec<String> = told.map(|victim| victim.pod.key.to_string()).collect();
         let mut theirs = victims.to_vec();
         ours.sort();
         theirs.sort();
@@ -169,6 +169,14 @@ impl Native {
             true => Ok(()),
             false => Err(format!("{} on {node} evicts {theirs:?}; ours {ours:?}", pod.key)),
         }
+    }
+
+    /// The node on which an attempt preempts other pods. The program may choose victims that are being deleted already,
+    /// of which the server does not tell again. If all victims are such pods, only the nomination is new.
+    fn preempts_on<'a>(&self, pod: &PodInfo, attempt: &'a Attempt, victims: &[String]) -> Option<&'a Arc<str>> {
+        let node = attempt.nominated.as_ref()?;
+        let is_new = self.cluster.nominations.node_of(&pod.key) != Some(node);
+        (is_new || !victims.is_empty()).then_some(node)
     }
 
     fn carry_out(&mut self, act: &Act, started: &mut Vec<(ObjectKey, i64)>) {
@@ -186,13 +194,13 @@ impl Native {
             }
             Act::Refused { pod, attempt, victims } => {
                 let decision = self.decide(pod);
-                match &attempt.nominated {
-                    Some(node) if !victims.is_empty() => {
+                match self.preempts_on(pod, attempt, victims) {
+                    Some(node) => {
                         self.counts.preempting += 1;
                         self.counts.victims += victims.len() as u32;
                         self.nominate(pod, node, victims);
                     }
-                    _ => {
+                    None => {
                         self.counts.unschedulable += 1;
                         if attempt.nominated.is_none() {
                             cycle::settle(&decision, &mut self.cluster);

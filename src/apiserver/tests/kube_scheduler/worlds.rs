@@ -11,8 +11,6 @@ use super::drawn::{THEMES, Theme, world};
 use super::native::{Counts, Native};
 
 const WORLDS: u64 = 100;
-/// Of some 3,700 decisions, in worlds with preemption. Their cause is not known yet.
-const MOST_UNEXPLAINED: usize = 10;
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Short back-offs, because each costs real time.
@@ -36,7 +34,7 @@ pub fn now() -> Instant {
 
 pub fn are_decided_as_the_rules_say(program: &Path) {
     let began = now();
-    let (mut total, mut differences, mut unexplained, mut late) = (Counts::default(), Vec::new(), Vec::new(), 0);
+    let (mut total, mut differences, mut late) = (Counts::default(), Vec::new(), 0);
     for seed in 1..=WORLDS {
         let theme = THEMES[(seed % THEMES.len() as u64) as usize];
         let (native, came_late) = run(program, seed, theme);
@@ -47,12 +45,9 @@ pub fn are_decided_as_the_rules_say(program: &Path) {
         total.victims += native.counts.victims;
         late += came_late;
         let name = |text: String| format!("world {seed} ({theme:?}): {text}");
-        let list = if theme == Theme::Preemption { &mut unexplained } else { &mut differences };
-        list.extend(native.differences.into_iter().map(name));
+        differences.extend(native.differences.into_iter().map(name));
     }
     println!("{WORLDS} worlds: {total:?}, {late} after the program was idle, in {:?}", began.elapsed());
-    println!("{} differences in worlds with preemption\n{}", unexplained.len(), unexplained.join("\n"));
-    assert!(unexplained.len() <= MOST_UNEXPLAINED, "{} differences", unexplained.len());
     assert!(differences.is_empty(), "{} differences\n{}", differences.len(), differences.join("\n"));
     assert!(total.bound > 1_500 && total.unschedulable > 200 && total.preempting > 50, "{total:?}");
 }
