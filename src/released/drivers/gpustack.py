@@ -244,7 +244,7 @@ class Driver:
     # --- the protocol ---
 
     def begin_again(self):
-        self.described, self.told = {}, {}
+        self.described, self.told, self.begun, self.files = {}, {}, {}, {}
         if self.queue is not None:
             raise Fault("unmapped", "a driver with a queue decides one world in a process")
         self.loop.run_until_complete(self._emptied())
@@ -253,7 +253,8 @@ class Driver:
         """As after the start: no rows but those that every world has."""
         self.tables = Tables()
         async with self.session() as session:
-            for table in (models.ModelInstance, models.Model, workers.Worker):
+            files = () if model_files is None else (model_files.ModelFile,)
+            for table in (*files, models.ModelInstance, models.Model, workers.Worker):
                 await session.exec(delete(table))
             await session.commit()
 
