@@ -33,7 +33,7 @@ pub struct CompareArgs {
     /// are asked at each decision
     #[arg(long, allow_hyphen_values = true, value_name = "A..B", value_parser = seeds, conflicts_with_all = ["seed", "set"])]
     pub(super) seeds: Option<RangeInclusive<u64>>,
-    /// Kind of random worlds: models, fleets, long-runs or tasks [default: the kind that suits the program]
+    /// Kind of random worlds: models, sglang, fleets, long-runs or tasks [default: the kind that suits the program]
     #[arg(long, value_name = "KIND", requires = "seeds")]
     pub(super) world: Option<String>,
     /// Profile, release such as gpustack==0.6.0, kube-scheduler=PATH, or outside:COMMAND; give at least two, and each

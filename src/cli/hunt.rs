@@ -36,7 +36,7 @@ pub struct HuntArgs {
     /// Check only this property; may be repeated [default: all properties]
     #[arg(long, value_name = "NAME")]
     property: Vec<String>,
-    /// Kind of world: models, fleets, long-runs or tasks [default: the kind that suits the program]
+    /// Kind of world: models, sglang, fleets, long-runs or tasks [default: the kind that suits the program]
     #[arg(long, value_name = "KIND")]
     world: Option<String>,
     /// Number of processes that run at the same time [default: the number of cores]

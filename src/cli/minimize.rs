@@ -54,7 +54,7 @@ pub struct MinimizeArgs {
     /// Property that the world of a seed breaks [default: the first one that is broken]
     #[arg(long, value_name = "NAME", requires = "outside")]
     pub(super) property: Option<String>,
-    /// Kind of the seed's world: models, fleets, long-runs or tasks [default: the kind that suits the program]
+    /// Kind of the seed's world: models, sglang, fleets, long-runs or tasks [default: the kind that suits the program]
     #[arg(long, value_name = "KIND", requires = "outside")]
     pub(super) world: Option<String>,
     /// Seed of all random draws, also written into the result

@@ -22,12 +22,18 @@ pub struct Kind {
 }
 
 /// All kinds. The last row is for programs that no other row names.
-pub const KINDS: [Kind; 4] = [
+pub const KINDS: [Kind; 5] = [
     Kind {
         name: "models",
         what: "models to be served on nodes with GPUs",
         program: Some("gpustack"),
         draw: models::draw,
+    },
+    Kind {
+        name: "sglang",
+        what: "models on SGLang with its parameters, on nodes with GPUs",
+        program: None,
+        draw: models::draw_sglang,
     },
     Kind { name: "fleets", what: "runs on fleets of instances", program: Some("dstack"), draw: fleets::draw },
     Kind {

@@ -25,7 +25,23 @@ struct Node {
     memory: u64,
 }
 
+/// The backends of the models in a world.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Backends {
+    Mixed,
+    /// SGLang, often with parameters that determine how much memory it reserves.
+    Sglang,
+}
+
 pub fn draw(draws: &mut Stream) -> String {
+    draw_world(draws, Backends::Mixed)
+}
+
+pub fn draw_sglang(draws: &mut Stream) -> String {
+    draw_world(draws, Backends::Sglang)
+}
+
+fn draw_world(draws: &mut Stream, backends: Backends) -> String {
     let mut text = String::from("profile: gpustack\nuntil: 5m\nnodes:\n");
     let mut nodes = Vec::new();
     let usual = weighted(draws, &GPUS);
@@ -37,7 +53,7 @@ pub fn draw(draws: &mut Stream) -> String {
     text.push_str("jobs:\n");
     let jobs = draws.between(1, 4);
     for number in 1..=jobs {
-        text.push_str(&draw_job(draws, number, &nodes));
+        text.push_str(&draw_job(draws, number, &nodes, backends));
     }
     if draws.chance(120) {
         let node = &draws.pick(&nodes).name;
@@ -80,16 +96,19 @@ fn draw_node(draws: &mut Stream, number: u64, usual: &Gpu) -> (String, Node) {
     (line, Node { name, gpus, memory: largest })
 }
 
-fn draw_job(draws: &mut Stream, number: u64, nodes: &[Node]) -> String {
+fn draw_job(draws: &mut Stream, number: u64, nodes: &[Node], backends: Backends) -> String {
     let mut fields = vec![format!("name: m{number}")];
     if number > 1 {
         fields.push(format!("at: {}s", (number - 1) * 20));
     }
-    let backend = *weighted(draws, &[(3, "vllm"), (1, "sglang")]);
+    let backend = match backends {
+        Backends::Mixed => *weighted(draws, &[(3, "vllm"), (1, "sglang")]),
+        Backends::Sglang => "sglang",
+    };
     if backend != "vllm" {
         fields.push(format!("backend: {backend}"));
     }
-    fields.push(draw_model(draws, number, nodes));
+    fields.push(draw_model(draws, number, nodes, backends));
     let replicas = *weighted(draws, &[(6, 1), (2, 2), (1, 3)]);
     if replicas > 1 {
         fields.push(format!("replicas: {replicas}"));
@@ -113,7 +132,12 @@ fn draw_job(draws: &mut Stream, number: u64, nodes: &[Node]) -> String {
     if draws.chance(130) {
         fields.push(format!("selector: {}", draws.pick(&["{zone: a}", "{zone: b}", "{os: linux}"])));
     }
-    if draws.chance(200) {
+    if backends == Backends::Sglang {
+        let parameters = sglang_parameters(draws);
+        if !parameters.is_empty() {
+            fields.push(format!("parameters: [{}]", parameters.join(", ")));
+        }
+    } else if draws.chance(200) {
         let (tensor, part) = if backend == "vllm" {
             ("tensor-parallel-size", "gpu-memory-utilization")
         } else {
@@ -132,7 +156,33 @@ fn draw_job(draws: &mut Stream, number: u64, nodes: &[Node]) -> String {
     format!("  - {{{}}}\n", fields.join(", "))
 }
 
-fn draw_model(draws: &mut Stream, number: u64, nodes: &[Node]) -> String {
+fn sglang_parameters(draws: &mut Stream) -> Vec<String> {
+    let mut parameters = Vec::new();
+    let mut add = |draws: &mut Stream, chance: u64, name: &str, values: &[&str]| {
+        if draws.chance(chance) {
+            parameters.push(match *draws.pick(values) {
+                "" => format!("--{name}"),
+                value => format!("--{name}={value}"),
+            });
+        }
+    };
+    add(draws, 150, "tp-size", &["1", "2", "3", "4"]);
+    add(draws, 100, "pp-size", &["2"]);
+    add(draws, 100, "dp-size", &["2"]);
+    add(draws, 150, "mem-fraction-static", &["0.5", "0.8", "0.95", "1.2", "0", "0.0", "many"]);
+    add(draws, 300, "cuda-graph-max-bs", &["1", "8", "64", "320", "512"]);
+    add(draws, 300, "chunked-prefill-size", &["-1", "512", "2048", "8192", "16384"]);
+    add(draws, 200, "enable-dp-attention", &["", "false"]);
+    add(draws, 200, "speculative-algorithm", &["EAGLE", "NGRAM", "STANDALONE", "EAGLE3"]);
+    add(draws, 150, "enable-piecewise-cuda-graph", &["true"]);
+    add(draws, 150, "piecewise-cuda-graph-max-tokens", &["1000", "4097"]);
+    add(draws, 80, "enable-mixed-chunk", &["", "true", "false"]);
+    add(draws, 80, "nnodes", &["1", "2", "3"]);
+    add(draws, 80, "language-only", &[""]);
+    parameters
+}
+
+fn draw_model(draws: &mut Stream, number: u64, nodes: &[Node], backends: Backends) -> String {
     let (category, architecture) = *weighted(
         draws,
         &[
@@ -161,6 +211,9 @@ fn draw_model(draws: &mut Stream, number: u64, nodes: &[Node]) -> String {
     }
     if draws.chance(800) {
         fields.push(format!("heads: {}", draws.pick(&[64, 32, 40, 28, 16, 12, 71])));
+    }
+    if backends == Backends::Sglang && draws.chance(200) {
+        fields.push(format!("vision_heads: {}", draws.pick(&[16, 12, 24])));
     }
     if draws.chance(500) {
         fields.push(format!("vocabulary: {}", draws.pick(&[151_936, 32_000, 128_256, 50_257])));
