@@ -17,6 +17,7 @@ use dryrack_ids::{GpuId, NodeId};
 use dryrack_report::table;
 use dryrack_scenario::{Options, load};
 use dryrack_scheduler::NodeFinding;
+use dryrack_scheduler::deployment::ReservedPart;
 use dryrack_units::{Bytes, SimTime};
 use dryrack_workload::{Backend, Demand, Deployment};
 
@@ -191,13 +192,10 @@ impl Case<'_> {
 
     fn need(&self) -> String {
         let model = &self.deployment().model;
-        match self.found.need {
+        match &self.found.need {
             Err(reason) => format!("unknown: {}", reason.text()),
             Ok(need) => {
-                let taken = match need.utilization > 0.0 {
-                    true => format!("; reserves {:.0}% of each GPU it uses", need.utilization * 100.0),
-                    false => String::new(),
-                };
+                let taken = taken(&need.reserved);
                 let gpus = need.gpus.map_or_else(String::new, |count| match count {
                     1 => " on 1 GPU".to_string(),
                     _ => format!(" on {count} GPUs"),
@@ -300,6 +298,7 @@ impl Case<'_> {
                 })
             })
             .collect();
+        let need = found.need.as_ref().ok();
         json!({
             "model": self.deployment().model.name,
             "backend": self.deployment().backend.name(),
@@ -307,9 +306,9 @@ impl Case<'_> {
             "at_seconds": found.at.as_secs_f64(),
             "replicas": found.replicas,
             "fits": found.fits(),
-            "need_bytes": found.need.ok().map(|need| need.memory.get()),
-            "utilization": found.need.ok().map(|need| need.utilization),
-            "cannot_be_said": found.need.err().map(|reason| reason.name()),
+            "need_bytes": need.map(|need| need.memory.get()),
+            "utilization": need.map(|need| need.reserved.largest()),
+            "cannot_be_said": found.need.as_ref().err().map(|reason| reason.name()),
             "weights_bytes": self.deployment().model.weights.get(),
             "placements": placements,
             "overcommitted": overcommitted,
@@ -327,6 +326,19 @@ fn standing(state: NodeState) -> &'static str {
         NodeState::Unreachable => "unreachable",
         NodeState::Maintenance => "in maintenance",
         NodeState::Gone => "gone",
+    }
+}
+
+/// What a replica reserves of each GPU; empty if it takes only what it needs.
+fn taken(reserved: &ReservedPart) -> String {
+    let percent = |part: f64| format!("{:.0}%", part * 100.0);
+    match reserved {
+        ReservedPart::OfKind(parts) if parts.iter().any(|(_, part)| *part < reserved.largest()) => {
+            let each = parts.iter().map(|(kind, part)| format!("{} of each {kind} GPU", percent(*part)));
+            format!("; reserves {}", each.collect::<Vec<_>>().join(", "))
+        }
+        _ if reserved.largest() > 0.0 => format!("; reserves {} of each GPU it uses", percent(reserved.largest())),
+        ReservedPart::OfEach(_) | ReservedPart::OfKind(_) => String::new(),
     }
 }
 

@@ -213,7 +213,7 @@ impl Case<'_> {
     fn nearest_utilization(&self, demand: &Demand, deployment: &Deployment, fleet: &Fleet) -> Option<Change> {
         let (need, _) = findings(&self.profile.scheduler.deployments, demand, deployment, self.context(), fleet);
         // A model that reserves no part of a GPU takes only what it needs, so another part cannot help.
-        let reserved = need.ok().map(|need| hundredths(need.utilization)).filter(|reserved| *reserved > 0)?;
+        let reserved = need.ok().map(|need| hundredths(need.reserved.largest())).filter(|reserved| *reserved > 0)?;
         let mut parts: Vec<u32> = (6..=19).map(|step| step * 5).filter(|part| *part != reserved).collect();
         parts.sort_by_key(|part| (part.abs_diff(reserved), *part));
         let changes = parts.into_iter().map(|part| Change::Utilization { part, instead_of: reserved });

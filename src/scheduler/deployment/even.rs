@@ -87,10 +87,8 @@ pub(super) fn even_part(need: f64, count: usize) -> u64 {
 
 /// The claim on each GPU if there are `count` of them.
 fn claim<'s>(search: &'s Search, count: usize) -> impl Fn(usize) -> u64 + use<'s> {
-    let plan = search.plan;
-    let part = even_part(plan.need, count);
-    let totals = &search.columns().total;
-    move |at| if plan.reserves() { plan.reservation(totals[at]) } else { part }
+    let part = even_part(search.plan.need, count);
+    move |at| if search.reserves(at) { search.reservation(at) } else { part }
 }
 
 /// The listed GPUs of a node, or only the picked ones if GPUs were picked.
@@ -112,8 +110,8 @@ fn usable(search: &Search, node: u32, kind: Option<GpuKind>) -> SmallVec<[Usable
 /// How many bytes a GPU can hold; `None` if it can hold nothing.
 pub(super) fn holds(search: &Search, at: usize) -> Option<u64> {
     let free = search.left().free[at];
-    if search.plan.reserves() {
-        let reservation = search.plan.reservation(search.columns().total[at]);
+    if search.reserves(at) {
+        let reservation = search.reservation(at);
         return (reservation <= free && reservation > 0).then_some(reservation);
     }
     (free > 0).then_some(free)
@@ -162,7 +160,7 @@ fn whole(search: &Search, node: u32, kind: Option<GpuKind>) -> Option<Whole> {
     }
     let host = search.host(node);
     if host.unified && !gpus.is_empty() {
-        let claimed = |at: &usize| search.plan.reservation(search.columns().total[*at]);
+        let claimed = |at: &usize| search.reservation(*at);
         if gpus.iter().map(claimed).fold(0u64, u64::saturating_add) > host.ram_free {
             return None;
         }

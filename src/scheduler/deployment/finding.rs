@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use super::evaluate::with_selector;
 use super::filter;
 use super::options::{DeploymentFilter, DeploymentOptions};
-use super::request::{Request, whole_bytes};
+use super::request::{Request, ReservedPart, whole_bytes};
 use super::search::Search;
 use super::why;
 use super::{hardware, plan};
@@ -19,12 +19,11 @@ use dryrack_units::Bytes;
 use dryrack_workload::{Demand, Deployment};
 
 /// The need of one replica, which does not depend on its place.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Need {
     /// Total GPU memory.
     pub memory: Bytes,
-    /// The part of each GPU that is reserved. If zero, the replica takes only what it needs.
-    pub utilization: f64,
+    pub reserved: ReservedPart,
     /// The requested number of GPUs, if any.
     pub gpus: Option<u32>,
 }
@@ -52,7 +51,7 @@ pub fn findings(
     let serving = fleet.serving();
     let hardware = hardware(options, &request, &serving);
     let passing = filter::passing(options, &request, &serving, &hardware);
-    let planned = plan(options, &request).map_err(|halt| halt.0);
+    let planned = plan(options, &request, &serving, &passing).map_err(|halt| halt.0);
     let search = planned.as_ref().ok().map(|plan| Search {
         options,
         request: &request,
@@ -77,7 +76,7 @@ pub fn findings(
     let nodes = nodes.collect();
     let need = planned.map(|plan| Need {
         memory: Bytes::new(whole_bytes(plan.need.ceil())),
-        utilization: plan.utilization,
+        reserved: plan.reserved,
         gpus: plan.count.and_then(|count| u32::try_from(count).ok()),
     });
     (need, nodes)
@@ -89,8 +88,8 @@ fn gpus(search: &Search, node: u32) -> Vec<GpuFinding> {
     let free = &search.left().free;
     let of = |at: usize| {
         let total = columns.total[at];
-        let takes = match search.plan.reserves() {
-            true => search.plan.reservation(total),
+        let takes = match search.reserves(at) {
+            true => search.reservation(at),
             false => whole_bytes(search.plan.need.ceil()),
         };
         GpuFinding {

@@ -29,18 +29,19 @@ pub fn find(search: &Search, rule: CountRule, pass: &mut Pass) -> Result<Generat
             found.push((*node, group.kind, gpus));
         }
     }
-    let write = |(node, kind, gpus): (u32, Option<GpuKind>, SmallVec<[usize; 8]>)| {
-        let claim = |at| claim(search, at, kind);
-        let main = search.share(node, gpus.into_iter(), claim);
-        Candidate { main, kind, known: known(search, node, kind), ..Candidate::default() }
-    };
-    Ok(Generated::Written(found.into_iter().map(write).collect()))
+    Ok(Generated::Written(found.into_iter().map(|(node, kind, gpus)| candidate(search, node, kind, gpus)).collect()))
+}
+
+/// A candidate of these GPUs of one node.
+pub fn candidate(search: &Search, node: u32, kind: Option<GpuKind>, gpus: SmallVec<[usize; 8]>) -> Candidate {
+    let main = search.share(node, gpus.into_iter(), |at| claim(search, at, kind));
+    Candidate { main, kind, known: known(search, node, kind), ..Candidate::default() }
 }
 
 /// The claim on one of several GPUs: the reservation, or else all its free memory.
 fn claim(search: &Search, at: usize, kind: Option<GpuKind>) -> u64 {
-    match search.plan.reserves() {
-        true => search.plan.reservation(search.columns().total[at]),
+    match search.reserves(at) {
+        true => search.reservation(at),
         false => search.free(at, kind),
     }
 }
@@ -53,9 +54,19 @@ fn enough_of(
     kind: Option<GpuKind>,
     most: usize,
 ) -> Option<SmallVec<[usize; 8]>> {
+    let order = search.listed(node, kind).filter(|at| search.ratio(*at, kind) > search.utilization(*at)).collect();
+    until_enough(search, rule, order, kind, most)
+}
+
+/// The first of these GPUs, those with the most free memory first, until they are enough. At most `most` GPUs are added.
+pub fn until_enough(
+    search: &Search,
+    rule: CountRule,
+    mut order: SmallVec<[usize; 8]>,
+    kind: Option<GpuKind>,
+    most: usize,
+) -> Option<SmallVec<[usize; 8]>> {
     let plan = search.plan;
-    let mut order: SmallVec<[usize; 8]> =
-        search.listed(node, kind).filter(|at| search.ratio(*at, kind) > plan.utilization).collect();
     order.sort_by_key(|at| std::cmp::Reverse(search.free(*at, kind)));
     let mut sum = 0u64;
     for taken in 1..=order.len().min(most) {

@@ -15,6 +15,9 @@ mod finding;
 mod hardware;
 mod largest_gpus;
 mod layers;
+mod memory_fraction;
+#[cfg(test)]
+mod memory_fraction_tests;
 mod node_prefix;
 mod options;
 mod picked_all;
@@ -24,6 +27,7 @@ mod request;
 mod score;
 mod search;
 mod selectable;
+mod similar;
 mod single_gpu;
 mod why;
 
@@ -33,12 +37,12 @@ pub use finding::{Need, NodeFindings, findings};
 pub use options::{
     Absent, ArgumentReading, BinpackOptions, CountRule, Counted, DefaultSelector, DeploymentFilter, DeploymentOptions,
     Divided, DivisibleOptions, Divisor, EvaluationCheck, EvaluationOptions, Fault, FreeMemory, Generator,
-    KnownArchitecture, LayerOptions, LayerStage, Left, NeedOptions, NodeCount, Pool, ReadinessOptions, Rounding, Short,
-    ShortOfRam, SingleNeed, SpreadOptions, SpreadRule, TestedNumber, UnreadableNeed, Unreserved, UtilizationOptions,
-    UtilizationRange,
+    KnownArchitecture, LayerOptions, LayerStage, Left, NeedOptions, NodeCount, Pool, ReadinessOptions, Rounding,
+    SglangOptions, Short, ShortOfRam, SingleNeed, SpreadOptions, SpreadRule, TestedNumber, UnreadableNeed, Unreserved,
+    UtilizationOptions, UtilizationRange,
 };
 pub(crate) use placer::ModelPlacer;
-pub use request::{PickedGpu, Picks, Plan, Request, plan};
+pub use request::{PickedGpu, Picks, Plan, Request, ReservedPart, plan};
 
 use std::cmp::Ordering;
 
@@ -70,7 +74,8 @@ pub fn place(options: &DeploymentOptions, request: &Request, serving: &Serving, 
     }
     let hardware = hardware(options, request, serving);
     let nodes = filter::passing(options, request, serving, &hardware);
-    let plan = match plan(options, request) {
+    let nodes = in_order(options, request, serving, nodes);
+    let plan = match plan(options, request, serving, &nodes) {
         Ok(plan) => plan,
         Err(Halt(reason)) if nodes.is_empty() && !halts_without_nodes(options, reason) => {
             return Answer::Refuse(why::reasons(options, request, serving, &hardware, None));
@@ -83,6 +88,19 @@ pub fn place(options: &DeploymentOptions, request: &Request, serving: &Serving, 
         Ok(_) => Answer::Refuse(why::reasons(options, request, serving, &hardware, Some(&search))),
         Err(reason) => whole(reason),
     }
+}
+
+/// The nodes in the order in which they are considered: for SGLang, those with the most GPUs first.
+fn in_order(options: &DeploymentOptions, request: &Request, serving: &Serving, mut nodes: Vec<u32>) -> Vec<u32> {
+    if options.sglang.is_some() && request.deployment.backend == Backend::Sglang {
+        let shown = |node: u32| {
+            let host = &serving.hosts()[node as usize];
+            let only = host.kinds.last().filter(|_| options.pool == Pool::LastKind);
+            host.gpus.clone().filter(|at| only.is_none_or(|only| serving.columns().kind[*at] == *only)).count()
+        };
+        nodes.sort_by_key(|node| std::cmp::Reverse(shown(*node)));
+    }
+    nodes
 }
 
 /// The verdicts of the compatibility table, if the profile uses it.
@@ -104,12 +122,13 @@ fn search_stages(search: &Search, keep: usize) -> Result<Vec<(Candidate, f64)>, 
     if let Backend::LlamaBox(estimate) = &search.request.deployment.backend {
         return scored(search, layers::find(search, estimate), keep);
     }
-    let mut pass = Pass::First;
+    let mut pass = search.first_pass();
     let is_picked = matches!(search.request.picks, Picks::Gpus(_));
     let takes_picks =
         |generator: &&Generator| matches!(generator, Generator::PickedAll { .. } | Generator::PickedSome {});
-    let has_picking = search.options.generators.iter().any(|generator| takes_picks(&generator));
-    for generator in &search.options.generators {
+    let generators = search.generators();
+    let has_picking = generators.iter().any(|generator| takes_picks(&generator));
+    for generator in generators {
         // If the profile has generators for picks, they handle all requests with picks, and only those.
         if takes_picks(&generator) != (is_picked && has_picking) {
             continue;
@@ -142,6 +161,10 @@ fn generate(search: &Search, generator: &Generator, pass: &mut Pass) -> Result<G
         Generator::NodePrefix { divisor, count, without_reservation } => {
             node_prefix::find(search, node_prefix::Rules { divisor, count, without_reservation }, pass)
         }
+        Generator::SimilarGpus { count } => similar::find_gpus(search, count, pass),
+        Generator::SimilarNodes { divisor, count, without_reservation } => {
+            similar::find_nodes(search, node_prefix::Rules { divisor, count, without_reservation }, pass)
+        }
         Generator::EvenGpus {} => Ok(even::find_gpus(search)),
         Generator::EvenNodes {} => even::find_nodes(search),
     };
@@ -173,8 +196,8 @@ fn ranked(search: &Search, found: Generated, scores: &[f64], keep: usize) -> Vec
 
 fn written_single(search: &Search, (node, at): (u32, u32)) -> Candidate {
     let at = at as usize;
-    let total = search.columns().total[at];
-    let main = search.share(node, std::iter::once(at), |_| single_gpu::claim(search, total));
-    let kind = (search.options.pool != Pool::One).then_some(search.columns().kind[at]);
+    let (total, kind) = (search.columns().total[at], search.columns().kind[at]);
+    let main = search.share(node, std::iter::once(at), |_| single_gpu::claim(search, kind, total));
+    let kind = (search.options.pool != Pool::One).then_some(kind);
     Candidate { main, kind, ..Candidate::default() }
 }

@@ -28,7 +28,7 @@ pub fn find(search: &Search, rules: Rules, pass: &mut Pass) -> Result<Generated,
     Ok(Generated::Written(found))
 }
 
-fn find_in(search: &Search, rules: Rules, group: &Group) -> Result<Option<Candidate>, UpstreamException> {
+pub fn find_in(search: &Search, rules: Rules, group: &Group) -> Result<Option<Candidate>, UpstreamException> {
     let mut order: Vec<(usize, u32)> =
         group.nodes.iter().map(|node| (search.listed_count(*node, group.kind), *node)).collect();
     order.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
@@ -53,21 +53,20 @@ fn prefix(
     nodes: &[(usize, u32)],
 ) -> Result<Option<Candidate>, UpstreamException> {
     let plan = search.plan;
-    let totals = &search.columns().total;
-    let counted = |total: u64| match (plan.reserves(), rules.without_reservation) {
-        (true, _) => plan.reservation(total),
-        (false, Unreserved::Total) => total,
+    let counted = |at: usize| match (search.reserves(at), rules.without_reservation) {
+        (true, _) => search.reservation(at),
+        (false, Unreserved::Total) => search.columns().total[at],
         (false, Unreserved::Nothing) => 0,
     };
     let (mut taken, mut gpus, mut sum) = (Vec::new(), 0i64, 0u64);
     for (_, node) in nodes {
         search.check_unified(*node, group.kind)?;
-        if search.listed(*node, group.kind).any(|at| search.ratio(at, group.kind) < plan.utilization) {
+        if search.listed(*node, group.kind).any(|at| search.ratio(at, group.kind) < search.utilization(at)) {
             continue;
         }
         taken.push(*node);
         gpus += each as i64;
-        sum = search.listed(*node, group.kind).fold(sum, |sum, at| sum.saturating_add(counted(totals[at])));
+        sum = search.listed(*node, group.kind).fold(sum, |sum, at| sum.saturating_add(counted(at)));
         if rules.count == NodeCount::Exact {
             match plan.count.filter(|count| *count != 0) {
                 Some(count) if gpus < count => continue,
@@ -84,10 +83,9 @@ fn prefix(
 }
 
 fn candidate(search: &Search, group: &Group, nodes: &[u32]) -> Candidate {
-    let totals = &search.columns().total;
     let share = |node: &u32| {
         let gpus = search.listed(*node, group.kind);
-        search.share(*node, gpus, |at| search.plan.reservation(totals[at]))
+        search.share(*node, gpus, |at| search.reservation(at))
     };
     Candidate {
         main: share(&nodes[0]),

@@ -28,11 +28,23 @@ pub struct DeploymentOptions {
     pub pool: Pool,
     /// Generators of candidates. The first one that finds a candidate ends the search.
     pub generators: Vec<Generator>,
+    /// How models on SGLang are placed. If it is missing, they are placed like models on vLLM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sglang: Option<SglangOptions>,
     pub layers: LayerOptions,
     pub spread: SpreadOptions,
     pub binpack: BinpackOptions,
     pub readiness: ReadinessOptions,
     pub evaluation: EvaluationOptions,
+}
+
+/// The placement of models on SGLang, where it differs from vLLM. The part of a GPU that a model reserves follows from the
+/// memory of the smallest GPU, if no argument states it. Nodes with more GPUs come first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SglangOptions {
+    /// Generators of candidates, instead of those of other models.
+    pub generators: Vec<Generator>,
 }
 
 /// A kind of GPU that a node can have. The images for `musa` and `dcu` do not matter, because no node has such GPUs.
@@ -230,6 +242,17 @@ pub enum Generator {
     LargestGpus { count: CountRule },
     /// All GPUs of nodes with equal numbers of GPUs, added node by node until they are enough.
     NodePrefix {
+        divisor: Divisor,
+        count: NodeCount,
+        /// How much one GPU counts if the model reserves nothing.
+        without_reservation: Unreserved,
+    },
+    /// GPUs of one node with similar free memory (the least is at least 0.9 of the most), in order of free memory, until
+    /// they are enough.
+    SimilarGpus { count: CountRule },
+    /// As `node_prefix`, but only if some GPUs with similar free memory could all reserve their part, with equal numbers
+    /// of them on each of their nodes.
+    SimilarNodes {
         divisor: Divisor,
         count: NodeCount,
         /// How much one GPU counts if the model reserves nothing.

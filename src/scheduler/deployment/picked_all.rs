@@ -48,22 +48,20 @@ fn on_one_node(search: &Search, rules: Rules) -> Result<Option<Candidate>, Upstr
     if picked.len() == 1 {
         let Some(at) = search.find(node, picked[0], None) else { return Ok(None) };
         let (total, free, ratio) = (search.columns().total[at], search.free(at, None), search.ratio(at, None));
-        let fits = single_gpu::holds(search, rules.need, total, free)
-            && single_gpu::is_left(search, Left::Ratio, total, free, ratio);
-        let main = search.share(node, std::iter::once(at), |_| single_gpu::claim(search, total));
+        let gpu = search.columns().kind[at];
+        let fits = single_gpu::holds(search, rules.need, gpu, total, free)
+            && single_gpu::is_left(search, Left::Ratio, gpu, total, free, ratio);
+        let main = search.share(node, std::iter::once(at), |_| single_gpu::claim(search, gpu, total));
         return Ok(Some(Candidate { main, overcommit: !fits, ..Candidate::default() }));
     }
     let part = whole_bytes(plan.need / picked.len() as f64);
-    let claim = |at: usize| match plan.reserves() {
-        true => plan.reservation(search.columns().total[at]),
-        false => part,
-    };
+    let claim = |at: usize| if search.reserves(at) { search.reservation(at) } else { part };
     let main = share_of(search, node, picked, claim);
     let is_short = (main.claimed() as f64) < plan.need;
-    if is_short && !plan.reserves() && rules.short == Short::KeyError {
+    if is_short && !existing(search, &main).any(|at| search.reserves(at)) && rules.short == Short::KeyError {
         return Err(UpstreamException(Reason::UpstreamKeyError));
     }
-    let too_full = |at: usize| plan.reserves() && search.ratio(at, None) < plan.utilization;
+    let too_full = |at: usize| search.reserves(at) && search.ratio(at, None) < search.utilization(at);
     let overcommit = is_short || existing(search, &main).any(too_full);
     Ok(Some(Candidate { main, overcommit, ..Candidate::default() }))
 }
@@ -97,7 +95,7 @@ fn on_several_nodes(search: &Search, rules: Rules) -> Result<Option<Candidate>, 
         if search.serving.instances_on(*node as usize).any(leads) {
             return Ok(None);
         }
-        let claim = |at: usize| plan.reservation(search.columns().total[at]);
+        let claim = |at: usize| search.reservation(at);
         shares.push(share_of(search, *node, indexes(search, *node), claim));
     }
     let (mut free, mut satisfied) = (0u64, 0);
@@ -110,7 +108,9 @@ fn on_several_nodes(search: &Search, rules: Rules) -> Result<Option<Candidate>, 
     let picked: usize = shares.iter().map(|share| share.indexes.len()).sum();
     let held = match rules.several_nodes {
         FreeMemory::Whole => free as f64,
-        FreeMemory::Reserved => free as f64 * plan.utilization,
+        FreeMemory::Reserved => {
+            free as f64 * existing(search, &shares[0]).next().map_or(0.0, |at| search.utilization(at))
+        }
     };
     let overcommit = satisfied < picked || held < plan.need;
     let main = shares.remove(0);

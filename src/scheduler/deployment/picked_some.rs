@@ -81,7 +81,7 @@ fn picked_nodes(search: &Search, kind: GpuKind) -> Vec<PickedNode> {
             continue;
         }
         picked.sort_unstable();
-        let all = search.host(*node).gpus.clone();
+        let all = search.shown(*node);
         let wanted = |at: &usize| picked.contains(&columns.index[*at]) && columns.kind[*at] == kind;
         let mut there: SmallVec<[usize; 8]> = all.filter(wanted).collect();
         let ratio = |at: usize| search.ratio(at, Some(kind));
@@ -93,8 +93,7 @@ fn picked_nodes(search: &Search, kind: GpuKind) -> Vec<PickedNode> {
 }
 
 fn is_satisfied(search: &Search, kind: GpuKind, at: usize) -> bool {
-    !search.plan.reserves()
-        || (search.columns().total[at] > 0 && search.ratio(at, Some(kind)) >= search.plan.utilization)
+    !search.reserves(at) || (search.columns().total[at] > 0 && search.ratio(at, Some(kind)) >= search.utilization(at))
 }
 
 /// A candidate of the first GPUs with enough free memory. If these are too few, the first other GPUs are added.
@@ -120,9 +119,9 @@ fn share(search: &Search, kind: GpuKind, node: &PickedNode, indexes: SmallVec<[u
     let plan = search.plan;
     let columns = search.columns();
     let part = whole_bytes(plan.need / indexes.len().max(1) as f64);
-    let all = search.host(node.node).gpus.clone();
+    let all = search.shown(node.node);
     let there = all.filter(|at| columns.kind[*at] == kind && indexes.contains(&columns.index[*at]));
-    let claim = |at: usize| if plan.reserves() { plan.reservation(columns.total[at]) } else { part };
+    let claim = |at: usize| if search.reserves(at) { search.reservation(at) } else { part };
     let claims = there.map(|at| (columns.index[at], claim(at))).collect();
     CandidatePart { node: node.node as usize, indexes, claims, ram: 0 }
 }
@@ -158,7 +157,7 @@ fn by_claim(search: &Search, node: &PickedNode) -> SmallVec<[u32; 8]> {
     let part = whole_bytes(plan.need / node.picked.len().max(1) as f64);
     let rate = |at: usize| {
         let total = columns.total[at];
-        let claim = if plan.reserves() { plan.reservation(total) } else { part };
+        let claim = if search.reserves(at) { search.reservation(at) } else { part };
         if total == 0 { 0.0 } else { claim as f64 / total as f64 }
     };
     let mut order = node.there.clone();
@@ -175,7 +174,8 @@ fn is_overcommitted(search: &Search, candidate: &Candidate) -> bool {
         if !search.picked_on(node, Some(kind)).contains(&index) {
             return false;
         }
-        !search.plan.reserves() || search.find(node, index, Some(kind)).is_some_and(|at| is_satisfied(search, kind, at))
+        !search.plan.reserves(kind)
+            || search.find(node, index, Some(kind)).is_some_and(|at| is_satisfied(search, kind, at))
     };
     let lacking = candidate.shares().any(|share| share.indexes.iter().any(|index| !is_enough(share.node, *index)));
     lacking || (candidate.claimed() as f64) < search.plan.need
@@ -197,5 +197,5 @@ fn effective(search: &Search, candidate: &Candidate) -> f64 {
         let free = picked.filter_map(|pick| Some(free_of(node_of(&pick.node)?, pick.index, pick.kind)));
         free.fold(0, u64::saturating_add)
     };
-    if search.plan.reserves() { free as f64 * search.plan.utilization } else { free as f64 }
+    if search.plan.reserves(kind) { free as f64 * search.plan.utilization(kind) } else { free as f64 }
 }

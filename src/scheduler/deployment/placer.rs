@@ -179,7 +179,7 @@ impl Placer for ModelPlacer<'_> {
         let (options, serving) = (self.options, self.fleet.serving());
         let request = &Request::of(self.deployment, self.demand.pick.as_ref(), self.context, self.fleet);
         let nodes: Vec<u32> = (0..serving.hosts().len() as u32).collect();
-        let Ok(plan) = plan(options, request) else { return none() };
+        let Ok(plan) = plan(options, request, &serving, &nodes) else { return none() };
         let hardware = hardware(options, request, &serving);
         let search = Search { options, request, serving: &serving, plan: &plan, nodes: &nodes, hardware: &hardware };
         let written = placements.iter().map(|placement| candidate_of(placement)).collect();

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::arguments::{Arguments, to_float, to_integer};
+use super::memory_fraction;
 use super::options::{
     ArgumentReading, DeploymentOptions, Divided, Fault, Rounding, TestedNumber, UnreadableNeed, UtilizationRange,
 };
 use dryrack_event::Reason;
-use dryrack_fleet::{Fleet, GpuKind, ModelKey};
+use dryrack_fleet::{Fleet, GpuKind, ModelKey, Serving};
 use dryrack_workload::{Backend, Category, Deployment, GgufEstimate};
 
 /// Memory that vLLM's framework takes in addition to the weights (GPUStack 0.6.0, `estimate_model_vram`).
@@ -83,13 +84,44 @@ impl Request<'_> {
     }
 }
 
-/// Values that follow from a request alone. Bytes are floating-point numbers, as in the released programs.
+/// The part of a GPU's memory that a replica reserves, from 0 to 1. With zero, it takes only what it needs.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ReservedPart {
+    OfEach(f64),
+    /// By kind of GPU. A model is not placed automatically on GPUs of a kind with zero, or of one that is missing.
+    OfKind(SmallVec<[(GpuKind, f64); 2]>),
+}
+
+impl ReservedPart {
+    pub fn of(&self, kind: GpuKind) -> f64 {
+        match self {
+            ReservedPart::OfEach(part) => *part,
+            ReservedPart::OfKind(parts) => {
+                parts.iter().find(|(known, _)| *known == kind).map_or(0.0, |(_, part)| *part)
+            }
+        }
+    }
+
+    /// The largest part that is reserved on GPUs of any kind.
+    pub fn largest(&self) -> f64 {
+        match self {
+            ReservedPart::OfEach(part) => *part,
+            ReservedPart::OfKind(parts) => parts.iter().map(|(_, part)| *part).fold(0.0, f64::max),
+        }
+    }
+
+    /// Whether a model may be placed automatically on GPUs of this kind.
+    pub fn admits(&self, kind: GpuKind) -> bool {
+        matches!(self, ReservedPart::OfEach(_)) || self.of(kind) > 0.0
+    }
+}
+
+/// Values that are computed before any placement is considered. Bytes are floating-point numbers, as in the released programs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// Total GPU memory needed.
     pub need: f64,
-    /// The part of each GPU's memory that is reserved. With zero, the replica takes only what it needs.
-    pub utilization: f64,
+    pub reserved: ReservedPart,
     /// The requested number of GPUs of one replica. It can be below 1 only if the profile's parser accepts such a size.
     pub count: Option<i64>,
     pub tensor_parallel: Option<i64>,
@@ -107,13 +139,18 @@ impl Plan {
         number != 0 && self.divided.iter().all(|whole| whole % number == 0)
     }
 
-    /// The memory that is reserved on a GPU of this size, in bytes.
-    pub fn reservation(&self, total: u64) -> u64 {
-        whole_bytes(total as f64 * self.utilization)
+    /// The part of a GPU of this kind that is reserved.
+    pub fn utilization(&self, kind: GpuKind) -> f64 {
+        self.reserved.of(kind)
     }
 
-    pub fn reserves(&self) -> bool {
-        self.utilization > 0.0
+    /// The memory that is reserved on a GPU of this kind and size, in bytes.
+    pub fn reservation(&self, kind: GpuKind, total: u64) -> u64 {
+        whole_bytes(total as f64 * self.utilization(kind))
+    }
+
+    pub fn reserves(&self, kind: GpuKind) -> bool {
+        self.utilization(kind) > 0.0
     }
 }
 
@@ -134,8 +171,9 @@ struct Sizes {
     world: Option<i64>,
 }
 
-/// Parses the arguments and computes the plan. An error in the arguments refuses the request.
-pub fn plan(options: &DeploymentOptions, request: &Request) -> Result<Plan, Halt> {
+/// Parses the arguments and computes the plan. `nodes` are those that passed the filters. An error in the arguments
+/// refuses the request.
+pub fn plan(options: &DeploymentOptions, request: &Request, serving: &Serving, nodes: &[u32]) -> Result<Plan, Halt> {
     let deployment = request.deployment;
     let arguments = Arguments::read(options.arguments, &deployment.arguments).map_err(|_| Halt(Reason::BadArgument))?;
     let is_layered = matches!(deployment.backend, Backend::LlamaBox(_));
@@ -143,7 +181,12 @@ pub fn plan(options: &DeploymentOptions, request: &Request) -> Result<Plan, Halt
         // llama-box has no parallel sizes.
         _ if is_layered => Sizes::default(),
         ArgumentReading::AnyElement => loose_sizes(&arguments)?,
-        ArgumentReading::Keyed if deployment.backend == Backend::Sglang => sglang_sizes(&arguments)?,
+        ArgumentReading::Keyed if deployment.backend == Backend::Sglang => {
+            if options.sglang.is_some() && contradicts(&arguments) {
+                return Err(Halt(Reason::UpstreamValueError));
+            }
+            sglang_sizes(&arguments)?
+        }
         ArgumentReading::Keyed => keyed_sizes(&arguments)?,
     };
     let count = count(options, request, sizes.world)?;
@@ -151,7 +194,7 @@ pub fn plan(options: &DeploymentOptions, request: &Request) -> Result<Plan, Halt
     let layers = arguments.value(&["ngl", "gpu-layers", "n-gpu-layers"]).and_then(to_integer);
     let mut plan = Plan {
         need: 0.0,
-        utilization: 0.0,
+        reserved: ReservedPart::OfEach(0.0),
         count,
         tensor_parallel: sizes.tensor,
         gpu_layers: layers.and_then(|layers| u32::try_from(layers).ok()),
@@ -162,7 +205,7 @@ pub fn plan(options: &DeploymentOptions, request: &Request) -> Result<Plan, Halt
     match &deployment.backend {
         Backend::LlamaBox(estimate) => plan.need = whole_offload(estimate) as f64,
         Backend::Vllm | Backend::Sglang => {
-            plan.utilization = utilization(options, request, &arguments)?;
+            plan.reserved = reserved(options, request, serving, nodes, &arguments)?;
             plan.need = need(options, request)?;
         }
     }
@@ -206,6 +249,30 @@ fn sglang_sizes(arguments: &Arguments) -> Result<Sizes, Halt> {
     // With this flag, data parallelism runs on the GPUs of the tensor-parallel group.
     let data = data.filter(|_| !arguments.flag("enable-dp-attention"));
     Ok(Sizes { tensor, world: product(&[tensor, pipeline, data]) })
+}
+
+/// Whether GPUStack 2.3.0 refuses SGLang's arguments because they contradict each other
+/// (`sglang_resource_fit_selector.py`), or because one of them is not of its type.
+fn contradicts(arguments: &Arguments) -> bool {
+    let size = |names: &[&str]| arguments.value(names).and_then(to_integer).unwrap_or(1);
+    let nodes = match arguments.value(&["nnodes"]).filter(|text| !text.is_empty()).map(to_integer) {
+        None => 1,
+        Some(Some(nodes)) if nodes != 0 => nodes,
+        Some(_) => return true,
+    };
+    let is_mixed = match arguments.value(&["enable-mixed-chunk"]).map(str::to_lowercase).as_deref() {
+        None | Some("n" | "no" | "f" | "false" | "off" | "0") => false,
+        Some("y" | "yes" | "t" | "true" | "on" | "1") => true,
+        Some(_) => return true,
+    };
+    let tensor = size(&["tp-size", "tensor-parallel-size", "tp"]);
+    let pipeline = size(&["pp-size", "pipeline-parallel-size"]);
+    let data = size(&["dp-size", "data-parallel-size", "dp"]);
+    let is_speculative = arguments.value(&["speculative-algorithm"]).is_some();
+    tensor.saturating_mul(pipeline) % nodes != 0
+        || (pipeline > 1 && (is_speculative || is_mixed))
+        || (is_speculative && is_mixed)
+        || (data > 1 && nodes != 1 && !arguments.flag("enable-dp-attention"))
 }
 
 /// The product of the stated sizes; `None` if no size is stated.
@@ -258,9 +325,13 @@ fn skips_count_check(options: &DeploymentOptions, request: &Request) -> bool {
 
 fn divided(options: &DeploymentOptions, request: &Request, arguments: &Arguments) -> SmallVec<[i64; 3]> {
     let model = &request.deployment.model;
+    let language_only = match request.deployment.backend {
+        Backend::Sglang => "language-only",
+        Backend::Vllm | Backend::LlamaBox(_) => "language-model-only",
+    };
     let known = |divided: &Divided| match divided {
         Divided::Heads => model.heads,
-        Divided::VisionHeads => model.vision_heads.filter(|_| !arguments.flag("language-model-only")),
+        Divided::VisionHeads => model.vision_heads.filter(|_| !arguments.flag(language_only)),
         Divided::Vocabulary => model.vocabulary,
     };
     options.divisible.by.iter().filter_map(known).filter(|whole| *whole > 0).map(i64::from).collect()
@@ -282,17 +353,39 @@ fn test_number(options: &DeploymentOptions, request: &Request, plan: &Plan) -> R
     }
 }
 
-fn utilization(options: &DeploymentOptions, request: &Request, arguments: &Arguments) -> Result<f64, Halt> {
+fn reserved(
+    options: &DeploymentOptions,
+    request: &Request,
+    serving: &Serving,
+    nodes: &[u32],
+    arguments: &Arguments,
+) -> Result<ReservedPart, Halt> {
+    let stated = utilization(options, request, arguments)?;
+    if options.sglang.is_none() || request.deployment.backend != Backend::Sglang {
+        return Ok(ReservedPart::OfEach(stated.unwrap_or_else(|| usual_utilization(options, request))));
+    }
+    Ok(match stated {
+        Some(part) if part > 0.0 => ReservedPart::OfEach(part),
+        Some(_) => ReservedPart::OfKind(SmallVec::new()),
+        None => memory_fraction::of_kinds(options, request, serving, nodes, arguments)?,
+    })
+}
+
+/// The utilization of a model whose arguments state none.
+fn usual_utilization(options: &DeploymentOptions, request: &Request) -> f64 {
     let rule = &options.utilization;
     let model = &request.deployment.model;
+    let by_category = model.categories.is_empty() || model.categories.iter().any(|own| rule.categories.contains(own));
+    let by_architecture =
+        model.architecture.as_ref().is_some_and(|own| rule.architectures.iter().any(|known| **known == **own));
+    if by_category || by_architecture { rule.default } else { 0.0 }
+}
+
+/// The utilization that the arguments state.
+fn utilization(options: &DeploymentOptions, request: &Request, arguments: &Arguments) -> Result<Option<f64>, Halt> {
+    let rule = &options.utilization;
     let stated = arguments.value(&[request.deployment.backend.utilization()]).filter(|text| !text.is_empty());
-    let Some(text) = stated else {
-        let by_category =
-            model.categories.is_empty() || model.categories.iter().any(|own| rule.categories.contains(own));
-        let by_architecture =
-            model.architecture.as_ref().is_some_and(|own| rule.architectures.iter().any(|known| **known == **own));
-        return Ok(if by_category || by_architecture { rule.default } else { 0.0 });
-    };
+    let Some(text) = stated else { return Ok(None) };
     match (to_float(text), rule.unreadable) {
         (None, Fault::ValueError) => Err(Halt(Reason::UpstreamValueError)),
         (None, Fault::Refused) => Err(Halt(Reason::BadArgument)),
@@ -300,7 +393,7 @@ fn utilization(options: &DeploymentOptions, request: &Request, arguments: &Argum
             Err(Halt(Reason::BadArgument))
         }
         (Some(part), _) if !part.is_finite() => Err(Halt(Reason::UpstreamValueError)),
-        (Some(part), _) => Ok(part),
+        (Some(part), _) => Ok(Some(part)),
     }
 }
 

@@ -68,7 +68,7 @@ fn binpack(search: &Search, found: &Generated) -> Result<Vec<f64>, UpstreamExcep
         Generated::Singles(singles) => {
             let score = |(_, at): &(u32, u32)| {
                 let at = *at as usize;
-                let claim = single_gpu::claim(search, search.columns().total[at]);
+                let claim = single_gpu::claim(search, search.columns().kind[at], search.columns().total[at]);
                 fullness(search, Some(claim), Some(left.free[at])).map(|score| score.max(0.0))
             };
             singles.iter().map(score).collect()

@@ -4,10 +4,11 @@ use smallvec::SmallVec;
 
 use super::candidate::CandidatePart;
 use super::hardware::HardwareVerdicts;
-use super::options::{DeploymentFilter, DeploymentOptions, Pool};
+use super::options::{DeploymentFilter, DeploymentOptions, Generator, Pool, SglangOptions};
 use super::request::{Plan, Request};
 use dryrack_event::Reason;
 use dryrack_fleet::{Accounting, Columns, GpuKind, Host, Left, Serving};
+use dryrack_workload::Backend;
 
 /// One decision in progress.
 pub struct Search<'a> {
@@ -53,6 +54,19 @@ impl<'a> Search<'a> {
         &self.serving.hosts()[node as usize]
     }
 
+    fn sglang(&self) -> Option<&'a SglangOptions> {
+        self.options.sglang.as_ref().filter(|_| self.request.deployment.backend == Backend::Sglang)
+    }
+
+    pub fn generators(&self) -> &'a [Generator] {
+        self.sglang().map_or(&self.options.generators, |sglang| &sglang.generators)
+    }
+
+    /// For SGLang, kinds were distinguished once before the first search, for the part that is reserved.
+    pub fn first_pass(&self) -> Pass {
+        if self.sglang().is_some() { Pass::Later } else { Pass::First }
+    }
+
     /// The nodes in their pools. For [`Pool::EachKind`], pools are in the order of kinds. For other rules, they are in
     /// the order in which kinds first occur.
     pub fn groups(&self, pass: Pass) -> Vec<Group> {
@@ -71,6 +85,7 @@ impl<'a> Search<'a> {
                 }
             }
         }
+        groups.retain(|group| group.kind.is_none_or(|kind| self.plan.reserved.admits(kind)));
         if self.options.pool == Pool::EachKind {
             groups.retain(|group| group.kind.is_none_or(|kind| self.has_runner(kind)));
             // The groups are sorted, so that a node on which nothing fits cannot change which kind comes first.
@@ -110,6 +125,22 @@ impl<'a> Search<'a> {
     pub fn listed_count(&self, node: u32, kind: Option<GpuKind>) -> usize {
         let host = self.host(node);
         if self.lists_all(node) { host.gpus.len() } else { self.listed(node, kind).count() }
+    }
+
+    /// Whether the model reserves a part of a GPU, by index in the columns.
+    pub fn reserves(&self, at: usize) -> bool {
+        self.plan.reserves(self.columns().kind[at])
+    }
+
+    /// The part of a GPU that the model reserves.
+    pub fn utilization(&self, at: usize) -> f64 {
+        self.plan.utilization(self.columns().kind[at])
+    }
+
+    /// The bytes of a GPU that the model reserves.
+    pub fn reservation(&self, at: usize) -> u64 {
+        let columns = self.columns();
+        self.plan.reservation(columns.kind[at], columns.total[at])
     }
 
     /// The free bytes of a GPU that its pool sees; zero for a GPU of another kind.
@@ -153,7 +184,15 @@ impl<'a> Search<'a> {
     /// The index in the columns of the GPU with this index and kind on a node.
     pub fn find(&self, node: u32, index: u32, kind: Option<GpuKind>) -> Option<usize> {
         let columns = self.columns();
-        self.host(node).gpus.clone().find(|at| columns.index[*at] == index && self.is_seen(*at, kind))
+        self.shown(node).find(|at| columns.index[*at] == index && self.is_seen(*at, kind))
+    }
+
+    /// The GPUs of a node that a pick can find. If kinds were distinguished before, only those of its last kind.
+    pub fn shown(&self, node: u32) -> impl Iterator<Item = usize> + use<'a> {
+        let (host, columns) = (self.host(node), self.columns());
+        let is_after = self.options.pool == Pool::LastKind && self.first_pass() == Pass::Later;
+        let only = host.kinds.last().copied().filter(|_| is_after);
+        host.gpus.clone().filter(move |at| only.is_none_or(|only| columns.kind[*at] == only))
     }
 
     /// The indexes that were picked on this node, in the order of the picks. If kinds are distinguished, only those of

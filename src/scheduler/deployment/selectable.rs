@@ -48,7 +48,7 @@ pub fn pickable(
     let request = Request::of(deployment, demand.pick.as_ref(), PlacementContext::UNSUBMITTED, fleet);
     let hardware = hardware(options, &request, serving);
     let passing = filter::passing(options, &request, serving, &hardware);
-    let planned = plan(options, &request).map_err(|halt| halt.0);
+    let planned = plan(options, &request, serving, &passing).map_err(|halt| halt.0);
     let search = planned.as_ref().ok().map(|plan| Search {
         options,
         request: &request,

@@ -4,6 +4,7 @@ use super::candidate::Generated;
 use super::options::{Left, SingleNeed};
 use super::request::{Picks, whole_bytes};
 use super::search::{Pass, Search, UpstreamException};
+use dryrack_fleet::GpuKind;
 
 pub fn find(search: &Search, need: SingleNeed, left: Left, pass: &mut Pass) -> Result<Generated, UpstreamException> {
     let plan = search.plan;
@@ -27,9 +28,10 @@ pub fn find(search: &Search, need: SingleNeed, left: Left, pass: &mut Pass) -> R
             let picked = if is_picked { search.picked_on(*node, group.kind) } else { Default::default() };
             for at in search.listed(*node, group.kind) {
                 let free = search.free(at, group.kind);
+                let (gpu, total) = (columns.kind[at], columns.total[at]);
                 if (!is_picked || picked.contains(&columns.index[at]))
-                    && holds(search, need, columns.total[at], free)
-                    && is_left(search, left, columns.total[at], free, search.ratio(at, group.kind))
+                    && holds(search, need, gpu, total, free)
+                    && is_left(search, left, gpu, total, free, search.ratio(at, group.kind))
                 {
                     found.push((*node, at as u32));
                 }
@@ -41,22 +43,23 @@ pub fn find(search: &Search, need: SingleNeed, left: Left, pass: &mut Pass) -> R
 
 /// Results that depend only on the size of a GPU. They are computed once for each size, because a fleet has few sizes.
 struct Sizes {
-    /// For each GPU size in bytes, the reserved bytes, or `None` if the GPU is too small. The list is empty if the plan
-    /// reserves nothing.
-    known: Vec<(u64, Option<u64>)>,
+    /// For each kind and size in bytes of a GPU of which a part is reserved: the reserved bytes, or `None` if the GPU is
+    /// too small.
+    known: Vec<((GpuKind, u64), Option<u64>)>,
 }
 
 impl Sizes {
     /// Computes the reservation for each size of GPU that can hold the need.
     fn new(search: &Search, need: SingleNeed) -> Sizes {
         let plan = search.plan;
-        let mut known: Vec<(u64, Option<u64>)> = Vec::new();
-        if plan.reserves() {
-            for total in &search.columns().total {
-                if known.last().is_none_or(|(last, _)| last != total) && !known.iter().any(|(size, _)| size == total) {
-                    let can_hold = need == SingleNeed::Free || plan.need <= *total as f64 * plan.utilization;
-                    known.push((*total, can_hold.then(|| plan.reservation(*total))));
-                }
+        let mut known: Vec<((GpuKind, u64), Option<u64>)> = Vec::new();
+        for gpu in search.columns().kind.iter().copied().zip(search.columns().total.iter().copied()) {
+            let is_new =
+                known.last().is_none_or(|(last, _)| *last != gpu) && known.iter().all(|(size, _)| *size != gpu);
+            let (kind, total) = gpu;
+            if is_new && plan.reserves(kind) {
+                let can_hold = need == SingleNeed::Free || plan.need <= total as f64 * plan.utilization(kind);
+                known.push((gpu, can_hold.then(|| plan.reservation(kind, total))));
             }
         }
         Sizes { known }
@@ -67,44 +70,44 @@ impl Sizes {
     fn fits(&self, search: &Search, need: SingleNeed, left: Left, at: usize) -> bool {
         let plan = search.plan;
         let of = search.left();
-        if !plan.reserves() {
+        if !search.reserves(at) {
             return plan.need <= of.free[at] as f64;
         }
-        let total = search.columns().total[at];
-        let Some(reservation) = self.known.iter().find(|(size, _)| *size == total).and_then(|(_, of)| *of) else {
+        let gpu = (search.columns().kind[at], search.columns().total[at]);
+        let Some(reservation) = self.known.iter().find(|(size, _)| *size == gpu).and_then(|(_, of)| *of) else {
             return false;
         };
         let holds = need == SingleNeed::Reservation || plan.need <= of.free[at] as f64;
         holds
             && match left {
-                Left::Ratio => of.ratio[at] >= plan.utilization,
+                Left::Ratio => of.ratio[at] >= search.utilization(at),
                 Left::Claim => reservation <= of.free[at],
             }
     }
 }
 
-/// Whether a GPU of this size, with this much free memory, can hold the need.
+/// Whether a GPU of this kind and size, with this much free memory, can hold the need.
 #[inline]
-pub fn holds(search: &Search, need: SingleNeed, total: u64, free: u64) -> bool {
+pub fn holds(search: &Search, need: SingleNeed, kind: GpuKind, total: u64, free: u64) -> bool {
     let plan = search.plan;
     match need {
-        SingleNeed::Reservation if plan.reserves() => plan.need <= total as f64 * plan.utilization,
+        SingleNeed::Reservation if plan.reserves(kind) => plan.need <= total as f64 * plan.utilization(kind),
         SingleNeed::Reservation | SingleNeed::Free => plan.need <= free as f64,
     }
 }
 
 /// Whether a GPU has enough free memory to reserve part of it. Always true if nothing is reserved.
 #[inline]
-pub fn is_left(search: &Search, left: Left, total: u64, free: u64, ratio: f64) -> bool {
+pub fn is_left(search: &Search, left: Left, kind: GpuKind, total: u64, free: u64, ratio: f64) -> bool {
     let plan = search.plan;
     match left {
-        _ if !plan.reserves() => true,
-        Left::Ratio => ratio >= plan.utilization,
-        Left::Claim => plan.reservation(total) <= free,
+        _ if !plan.reserves(kind) => true,
+        Left::Ratio => ratio >= plan.utilization(kind),
+        Left::Claim => plan.reservation(kind, total) <= free,
     }
 }
 
-/// The claim on a single GPU of this size, in bytes.
-pub fn claim(search: &Search, total: u64) -> u64 {
-    if search.plan.reserves() { search.plan.reservation(total) } else { whole_bytes(search.plan.need) }
+/// The claim on a single GPU of this kind and size, in bytes.
+pub fn claim(search: &Search, kind: GpuKind, total: u64) -> u64 {
+    if search.plan.reserves(kind) { search.plan.reservation(kind, total) } else { whole_bytes(search.plan.need) }
 }

@@ -77,10 +77,10 @@ fn lacking(search: &Search, node: u32) -> Reason {
     let left = columns.left(Accounting::Ledger);
     let free = |at: &usize| left.free[*at];
     let usable: Vec<usize> =
-        host.gpus.clone().filter(|at| !plan.reserves() || plan.reservation(columns.total[*at]) <= free(at)).collect();
+        host.gpus.clone().filter(|at| !search.reserves(*at) || search.reservation(*at) <= free(at)).collect();
     if usable.is_empty() {
-        let fits_alone =
-            |at: usize| single_gpu::holds(search, super::options::SingleNeed::Reservation, columns.total[at], u64::MAX);
+        let need = super::options::SingleNeed::Reservation;
+        let fits_alone = |at: usize| single_gpu::holds(search, need, columns.kind[at], columns.total[at], u64::MAX);
         let fits = host.gpus.clone().any(fits_alone);
         return if fits { Reason::BelowUtilization } else { Reason::InsufficientGpuMemory };
     }
