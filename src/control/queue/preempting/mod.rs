@@ -13,8 +13,12 @@
 //!
 //! Room that is about to become free is promised. A replica that fits once the stopping attempts are gone gets a
 //! promised place, called its nomination. Replicas behind it in the queue are judged as if that place were taken. The
-//! promise lasts until the replica is placed, ends, or would go elsewhere. Replicas ahead of it in the queue may take
-//! the place, as with Kubernetes' nominated nodes.
+//! promise lasts until the replica is placed, ends, or no longer fits. Replicas ahead of it in the queue may take the
+//! place, as with Kubernetes' nominated nodes.
+//!
+//! A promise keeps its place as long as the replica fits there, even if another place would now be better. Otherwise a
+//! replica ahead could be promised the room of an attempt that was stopped for a replica behind it, and leave that room
+//! again once the attempt is back. The attempt would be stopped again, without end.
 //!
 //! Without promises, a victim that stops quickly could return to its old place while the head waits for a slower
 //! victim. It would then be stopped again, without end. So the queue order must put a victim behind the replica for
@@ -46,7 +50,7 @@ use crate::queue::preempting::freeable::{note_changes_of, rank_of, ranks_behind}
 use dryrack_event::{Event, Histogram, Outcome, Phase, Reason, Refusal};
 use dryrack_fleet::{Fleet, Placement};
 use dryrack_planted::planted;
-use dryrack_scheduler::{Caching, Candidate, Decision, Grouping, Preempt, decide_for};
+use dryrack_scheduler::{Caching, Candidate, Decision, Grouping, Preempt, decide_for, still_fits};
 use dryrack_units::{SimDuration, SimTime};
 use shadow::Shadow;
 
@@ -146,7 +150,7 @@ impl Queue {
         shadow: &mut Shadow,
     ) -> Option<(Vec<ReplicaIndex>, Placement)> {
         if let Some(Candidate { placement, .. }) = shadow.judge(core, head) {
-            return Some((Vec::new(), placement));
+            return Some((Vec::new(), self.place_to_promise(core, head, &shadow.fleet, placement)));
         }
         let mut candidates: BinaryHeap<Reverse<VictimKey>> = BinaryHeap::from(self.candidates_for(core, head));
         let mut chosen: Vec<ReplicaIndex> = Vec::new();
@@ -235,13 +239,21 @@ impl Queue {
         let holders = core.holders();
         let mut fleet = fleet_without_what_stops(core, &holders);
         nominations.values().for_each(|place| fleet.take(place));
-        let victims = match judge_on(core, head, &fleet) {
-            Some(_) => Vec::new(),
-            None => self.victims_for(core, head, &fleet, &holders)?,
-        };
+        if let Some(Candidate { placement, .. }) = judge_on(core, head, &fleet) {
+            return Some((Vec::new(), self.place_to_promise(core, head, &fleet, placement)));
+        }
+        let victims = self.victims_for(core, head, &fleet, &holders)?;
         victims.iter().for_each(|victim| release(&mut fleet, core.store.placement_of(*victim)));
         let place = judge_on(core, head, &fleet).expect("the victims were enough").placement;
         Some((victims, place))
+    }
+
+    /// The place to promise to a replica that fits on this fleet, which is without all attempts that stop: the place
+    /// that was promised in the last pass, if the replica still fits there.
+    fn place_to_promise(&self, core: &Core, head: ReplicaIndex, fleet: &Fleet, found: Placement) -> Placement {
+        let (options, demand) = (&core.profile.scheduler, core.store.demand_of(head));
+        let before = self.nominations.get(&head).filter(|place| still_fits(options, demand, fleet, place));
+        before.cloned().unwrap_or(found)
     }
 
     /// The decision about a waiting replica, with the room promised to replicas ahead of it counted as taken. `None` if
