@@ -6,12 +6,14 @@ use super::ask::Ask;
 use super::offer::Availability;
 use super::options::{FitTest, OfferOptions};
 use super::pool::{ClassOffer, may_use};
+use crate::PlacementContext;
 use crate::node_class::NodeClass;
 use dryrack_event::Reason;
 use dryrack_fleet::{Fleet, FleetKind, FleetPlacement, NodeState};
 use dryrack_ids::FleetId;
 use dryrack_planted::planted;
 use dryrack_units::Money;
+use dryrack_workload::Demand;
 
 /// The fleets that a job may use, in order of declaration. Fleets without an instance come last.
 pub fn candidates(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet, classes: &[NodeClass<'_>]) -> Vec<FleetId> {
@@ -44,6 +46,12 @@ pub fn why_not(
         FitTest::NodesOrBlocks if !has_room(fleet, classes, id, room_for) => Some(Reason::FleetTooSmall),
         FitTest::NodesOrBlocks | FitTest::None => None,
     }
+}
+
+/// Whether a replica fits only in a fleet with room for more nodes than the replica takes ([`FitTest::NodesOrBlocks`]).
+pub fn needs_spare_room(options: &OfferOptions, demand: &Demand, context: PlacementContext) -> bool {
+    let asks_for_more = || Ask::of_whole(demand, context).room_for > demand.tasks;
+    options.fit_test == FitTest::NodesOrBlocks && demand.requirements().is_some() && asks_for_more()
 }
 
 fn instances<'r, 'f>(classes: &'r [NodeClass<'f>], id: FleetId) -> impl Iterator<Item = &'r NodeClass<'f>> {

@@ -18,7 +18,8 @@
 //!
 //! A promise keeps its place as long as the replica fits there, even if another place would now be better. Otherwise a
 //! replica ahead could be promised the room of an attempt that was stopped for a replica behind it, and leave that room
-//! again once the attempt is back. The attempt would be stopped again, without end.
+//! again once the attempt is back. The attempt would be stopped again, without end. A promise also covers the room that
+//! its fleet must have ([`spare_room`]).
 //!
 //! Without promises, a victim that stops quickly could return to its old place while the head waits for a slower
 //! victim. It would then be stopped again, without end. So the queue order must put a victim behind the replica for
@@ -34,6 +35,7 @@
 pub(super) mod freeable;
 mod memory;
 mod shadow;
+mod spare_room;
 
 pub(super) use memory::{Nominations, Preempting};
 
@@ -53,6 +55,7 @@ use dryrack_planted::planted;
 use dryrack_scheduler::{Caching, Candidate, Decision, Grouping, Preempt, decide_for, still_fits};
 use dryrack_units::{SimDuration, SimTime};
 use shadow::Shadow;
+use spare_room::{Promises, close_needed_fleets};
 
 /// A sort key that puts the least valuable attempt first.
 type VictimKey = (i64, Reverse<((SimTime, bool, i64), ReplicaIndex)>);
@@ -273,7 +276,7 @@ impl Queue {
         }
         let decision = if may_use_shadow(core) && keep == 1 {
             let mut shadow = self.take_shadow(core);
-            promised.iter().for_each(|place| shadow.fleet.take_in_advance(place));
+            promised.iter().for_each(|(_, place)| shadow.fleet.take_in_advance(place));
             let decision = shadow.decide(core, index);
             self.preempting.shadow = Some(shadow);
             decision
@@ -281,7 +284,8 @@ impl Queue {
             let replica = &core.store[index];
             let demand = core.store.demand(replica.demand);
             let context = core.context(replica.attempt_id());
-            decide_for(&core.profile.scheduler, demand, context, &beside(core, &promised), core.deciding.grouping, keep)
+            let left = beside(core, index, &promised);
+            decide_for(&core.profile.scheduler, demand, context, &left, core.deciding.grouping, keep)
         };
         match decision {
             // The promised room is still free. So the replica waits for its turn and not for room.
@@ -297,18 +301,20 @@ impl Queue {
     /// room is promised.
     pub(in crate::queue) fn left_beside_nominations(&self, core: &Core, index: ReplicaIndex) -> Option<Fleet> {
         let promised = self.nominated_before(core, index);
-        (!promised.is_empty()).then(|| beside(core, &promised))
+        (!promised.is_empty()).then(|| beside(core, index, &promised))
     }
 
-    /// The places promised to replicas ahead of this one in the queue.
-    fn nominated_before(&self, core: &Core, index: ReplicaIndex) -> Vec<Placement> {
+    /// The replicas ahead of this one in the queue with the places promised to them, in the order of the queue.
+    fn nominated_before(&self, core: &Core, index: ReplicaIndex) -> Vec<(ReplicaIndex, Placement)> {
         if self.nominations.is_empty() {
             return Vec::new();
         }
         let place_of = |index: ReplicaIndex| self.queue.place_of(core.store[index].key, core.now);
         let own = place_of(index);
         let others = self.nominations.iter().filter(|(head, _)| place_of(**head) < own);
-        others.map(|(_, place)| place.clone()).collect()
+        let mut before: Vec<_> = others.map(|(head, place)| (*head, place.clone())).collect();
+        before.sort_by_cached_key(|(head, _)| place_of(*head));
+        before
     }
 
     /// Withdraws the promise to a replica that no longer waits for its place.
@@ -412,9 +418,11 @@ fn would_fit_now(core: &mut Core, index: ReplicaIndex) -> bool {
     }
 }
 
-fn beside(core: &Core, promised: &[Placement]) -> Fleet {
+/// The fleet as a waiting replica sees it beside these promises.
+fn beside(core: &Core, index: ReplicaIndex, promised: Promises<'_>) -> Fleet {
     let mut fleet = core.fleet.clone();
-    promised.iter().for_each(|place| fleet.take_in_advance(place));
+    promised.iter().for_each(|(_, place)| fleet.take_in_advance(place));
+    close_needed_fleets(core, index, promised, &mut fleet);
     fleet
 }
 
