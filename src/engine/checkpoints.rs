@@ -29,7 +29,9 @@ impl Pace {
         };
         let (mut placed, mut asked) = (0, 0);
         for (place, set) in spec.demand.sets().iter().enumerate().filter(|(_, set)| set.min_tasks < set.tasks) {
-            let on_node = |claim: &NodeClaim| claim.sets.as_ref().map_or(0, |sets| sets[place]);
+            // A result that was written to another job may have fewer sets than this job (GPUStack 0.6.0).
+            let of_set = |sets: &[u32]| sets.get(place).copied().unwrap_or(0);
+            let on_node = |claim: &NodeClaim| claim.sets.as_deref().map_or(0, of_set);
             placed += placement.map_or(0, |placement| placement.claims().iter().map(on_node).sum());
             asked += set.tasks;
         }
