@@ -21,14 +21,15 @@ use super::swarm_watch::Watch;
 use super::test::pool;
 use dryrack_control::Profile;
 use dryrack_engine::{
-    MOST_RECORDS_OF_A_WORLD, Progress, Rehearsal, RunOptions, WorldResult, draw_pod_world, draw_world, run, run_world,
+    Bound, MOST_RECORDS_OF_A_WORLD, Progress, Rehearsal, RunOptions, Runaway, WorldResult, draw_pod_world, draw_world,
+    run, run_world,
 };
 use dryrack_event::{Digest, Digester, Outcome};
 use dryrack_profile::{load_profile, profile_names};
 use dryrack_rehearse::header;
 use dryrack_report::LogWriter;
-use dryrack_swarm::{CHECKS, Case, Check, Judged, checks_of};
-use dryrack_units::counted;
+use dryrack_swarm::{CHECKS, Case, Check, Judged, PartialAdmissions, checks_of, may_be_partial};
+use dryrack_units::{SimTime, counted};
 
 #[derive(Debug, Args)]
 pub struct SwarmArgs {
@@ -195,7 +196,9 @@ impl World<'_> {
         progress: &Progress,
         marks: Option<&ReachedMarks>,
     ) -> Result<JudgedWorld, String> {
-        let rehearsal = self.kind.draw(self.seed, self.profiles);
+        let mut rehearsal = self.kind.draw(self.seed, self.profiles);
+        let endless_from = endless_from(&rehearsal, progress);
+        rehearsal.until = endless_from.or(rehearsal.until);
         let ran = guarded_run(|| run_world(&rehearsal, progress));
         let (result, log) = ran.map_err(|broken| self.fault(broken, None, progress))?;
         marks.iter().for_each(|marks| marks.add_log(&log, &rehearsal.profile));
@@ -204,7 +207,9 @@ impl World<'_> {
         let digest = digester.finish();
         let case = Case { world: &rehearsal, log: &log };
         let mut checks = Vec::new();
-        for check in checks_of(self.seed) {
+        // With a change that a check makes, the world would be endless again.
+        let may_check = endless_from.is_none();
+        for check in checks_of(self.seed).filter(|_| may_check) {
             let is_named = named.iter().any(|name| name == check.name || name == ALL_CHECKS);
             if !is_named && (!named.is_empty() || checks.len() >= CHECKS_OF_A_WORLD) {
                 continue;
@@ -229,6 +234,21 @@ impl World<'_> {
         command.push_str(&format!(" --check {}", check.name));
         let message = format!("the check `{}` fails: {}\n{message}", check.name, check.rule);
         fault_text(&message, self.seed, progress, &command)
+    }
+}
+
+/// The time from which on a world is endless because Kueue would be. `None` if it ends, or is endless for another reason.
+fn endless_from(rehearsal: &Rehearsal, progress: &Progress) -> Option<SimTime> {
+    if !rehearsal.arrivals.iter().any(|arrival| may_be_partial(&arrival.spec)) {
+        return None;
+    }
+    let mut admissions = PartialAdmissions::default();
+    let most_records = MOST_RECORDS_OF_A_WORLD;
+    let options = RunOptions { progress: Some(progress), most_records, ..RunOptions::default() };
+    match guarded_run(|| run(rehearsal, options, &mut [&mut admissions])) {
+        Err(WorkFailure::Runaway(Runaway { bound: Bound::Records, .. })) => admissions.endless_from(),
+        // The run with all checks reports a broken invariant.
+        Ok(_) | Err(_) => None,
     }
 }
 

@@ -7,7 +7,9 @@
 #![warn(clippy::unwrap_used)]
 
 mod checks;
+mod endless;
 mod marks;
 
 pub use checks::{CHECKS, Case, Check, CheckResult, Judged, checks_of};
+pub use endless::{PartialAdmissions, may_be_partial};
 pub use marks::{Marks, RunMarks};
