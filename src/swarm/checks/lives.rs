@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::case::{Case, CheckResult, Judged, log_of};
+use crate::endless::may_be_partial;
 use dryrack_control::Profile;
 use dryrack_engine::{Fault, NodeTurn, Rehearsal};
 use dryrack_event::{AdmittedPodSet, Event, Histogram, Input, Reason, Record, RecordBody};
@@ -41,10 +42,11 @@ pub fn judge(case: &Case<'_>) -> CheckResult {
         let spec = &well.arrivals[job.index()].spec;
         let replicas = if reasons.contains(Reason::FleetTooSmall) { spec.replicas } else { 1 };
         let is_alone_placed = || fits_alone(&well, (*job, replicas), last_admission(&log, *job));
-        if reasons.contains(Reason::PendingEvaluation) && is_behind_in_kueue(&well, *job, &waiting) {
+        let waits_for_quota = waits_for_quota(spec, reasons);
+        if (waits_for_quota || is_untried_in_kueue(reasons)) && is_behind_in_kueue(&well, &log, *job, &waiting) {
             continue;
         }
-        if reasons.contains(Reason::WaitingForQuota) && is_quota_held(&log, *job, &waiting) {
+        if waits_for_quota && is_quota_held(&log, *job, &waiting) {
             continue;
         }
         let judged = match reasons.contains(Reason::PartiallyAdmitted) {
@@ -173,13 +175,29 @@ fn is_quota_held(log: &[Record], own: JobId, waiting: &BTreeMap<(JobId, u32), Hi
     waiting.keys().any(|(other, _)| *other != own && last_admission(log, *other).is_some())
 }
 
+/// Whether the job's workload lacked quota when Kueue last tried it. Kueue writes the condition of a workload only when it
+/// tries it, so the condition stays when another workload becomes the head of the queue. It is about all pods of the
+/// workload, also if fewer pods would be admitted.
+fn waits_for_quota(spec: &JobSpec, reasons: &Histogram) -> bool {
+    reasons.contains(Reason::WaitingForQuota) || (reasons.contains(Reason::ExceedsMaxQuota) && may_be_partial(spec))
+}
+
+/// Whether Kueue has not tried the job's workload since it was queued, or since other workloads were told to stop for it.
+fn is_untried_in_kueue(reasons: &Histogram) -> bool {
+    reasons.contains(Reason::PendingEvaluation) || reasons.contains(Reason::WaitingForPreemptedWorkloads)
+}
+
 /// Whether the job waits in a StrictFIFO queue of Kueue behind a workload that was tried. Such a queue tries only its
 /// head.
-fn is_behind_in_kueue(world: &Rehearsal, job: JobId, waiting: &BTreeMap<(JobId, u32), Histogram>) -> bool {
+fn is_behind_in_kueue(
+    world: &Rehearsal,
+    log: &[Record],
+    job: JobId,
+    waiting: &BTreeMap<(JobId, u32), Histogram>,
+) -> bool {
     let place = |job: JobId| {
-        let arrival = &world.arrivals[job.index()];
-        let workload = &arrival.spec.queued.as_ref()?.workload;
-        Some((Arc::clone(&workload.queue), Reverse(workload.priority), arrival.at))
+        let workload = &world.arrivals[job.index()].spec.queued.as_ref()?.workload;
+        Some((Arc::clone(&workload.queue), Reverse(workload.priority), came_to_kueue(log, job)))
     };
     let Some((queue, rank, at)) = place(job) else { return false };
     let is_ahead = |(other, reasons): (&(JobId, u32), &Histogram)| {
@@ -187,6 +205,18 @@ fn is_behind_in_kueue(world: &Rehearsal, job: JobId, waiting: &BTreeMap<(JobId, 
         is_before && !reasons.is_empty() && !reasons.contains(Reason::PendingEvaluation)
     };
     is_strict(world, &queue) && waiting.iter().any(is_ahead)
+}
+
+/// When the job's workload was created. The pods of a job with dependencies are created when these are satisfied.
+fn came_to_kueue(log: &[Record], job: JobId) -> Option<SimTime> {
+    let is_there = |record: &&Record| match &record.said {
+        RecordBody::Event(Event::Held { attempt, reasons, .. }) => {
+            attempt.job == job && !reasons.contains(Reason::Dependency)
+        }
+        RecordBody::Event(Event::Admitted { job: of, .. } | Event::NotAdmitted { job: of, .. }) => *of == job,
+        RecordBody::Event(_) | RecordBody::Input(_) => false,
+    };
+    log.iter().find(is_there).map(|record| record.at)
 }
 
 /// Whether the queue of this name is StrictFIFO after the last change. In these worlds, a LocalQueue has the name of its
