@@ -36,7 +36,7 @@ fn random_worlds_are_held_against_other_runs() {
 }
 
 /// Seeds of random worlds that once broke an invariant or did not end, with the fault of each.
-const WORLDS_THAT_BROKE: [(&str, &str); 17] = [
+const WORLDS_THAT_BROKE: [(&str, &str); 20] = [
     ("52708", "a run began on a node that had not joined"),
     ("47969", "a run was stopped for the same room at each deadline, beside blocks of one host"),
     ("50752", "the same, on two nodes in turn that the head needed both"),
@@ -56,15 +56,24 @@ const WORLDS_THAT_BROKE: [(&str, &str); 17] = [
         "a result that GPUStack 0.6.0 wrote to another job had fewer sets than that job, which the audit expected",
     ),
     ("1020446", "a Slurm cluster had quotas of projects, which no profile may have"),
+    (
+        "1097013",
+        "a job was stopped for the room that a fleet must have beside the place of another one, and got that room again",
+    ),
+    ("1130917", "the promise of a place moved to the room of a job that was stopped for another one, and back"),
+    ("1151784", "a result that GPUStack 0.6.0 wrote to another job had fewer sets than the job whose pace it set"),
     ("52", "a GPU that was picked could not be selected, because its node has too few for a demand without a pick"),
 ];
 
 /// The same for worlds of pods.
-const PODS_THAT_BROKE: [(&str, &str); 6] = [
+const PODS_THAT_BROKE: [(&str, &str); 9] = [
     ("2415", "a further replica took the claim of the first pod, which ended with either of them"),
     ("2873", "a refusal was shared by jobs with the same flavors, and explained by the demand without flavors"),
     ("3765", "a node stated cores that are restricted to GPUs, and pods without GPUs got them"),
     ("52913", "pods were preempted and replaced in turn for ever at one instant"),
+    ("92894", "two workloads of Kueue preempt each other for ever, as they would under Kueue"),
+    ("185921", "the same, with fair sharing"),
+    ("117933", "a job was stopped for the room that a fleet must have, and got that room again"),
     ("73147", "the refusal of a pod was forgotten once another pod of its job was refused"),
     ("73157", "the same in a job whose pods are spread"),
 ];
@@ -79,7 +88,7 @@ fn random_worlds_that_broke_once_hold() {
 }
 
 /// Random worlds that once failed a check, with the fault of each.
-const WORLDS_THAT_FAILED_A_CHECK: [(&str, &str, &[&str], &str); 15] = [
+const WORLDS_THAT_FAILED_A_CHECK: [(&str, &str, &[&str], &str); 18] = [
     ("any", "lives", &["678"], "a job that was no longer the head kept a reason of the head that was over"),
     ("any", "lives", &["1442"], "the same in a partition of Slurm"),
     (
@@ -101,6 +110,19 @@ const WORLDS_THAT_FAILED_A_CHECK: [(&str, &str, &[&str], &str); 15] = [
     ("pods", "lives", &["4003"], "pods wait for the last of those that Kueue admitted, which was no rule"),
     ("pods", "lives", &["55511"], "admitted workloads keep their quota while they wait, which was no rule"),
     ("pods", "lives", &["72732"], "jobs still named a stopped queue of Kueue after it was open again"),
+    (
+        "pods",
+        "lives",
+        &["122644", "130804", "169820", "183625"],
+        "workloads behind the head of a strict queue keep their last condition, which was no rule",
+    ),
+    ("pods", "lives", &["124616"], "a workload is queued when the dependencies of its job are satisfied, not before"),
+    (
+        "pods",
+        "lives",
+        &["164260"],
+        "the condition of a workload is about all its pods, also if fewer could be admitted",
+    ),
     ("pods", "shifted", &["223", "750", "959", "1550"], "changes of queues did not come later"),
     ("pods", "scaled", &["736", "865", "1521"], "changes of queues were not doubled, and a second was"),
     ("pods", "scaled", &["63325"], "a limit of Tiresias is reached after a rounded time, which was not expected"),
