@@ -9,7 +9,7 @@ const WIDTH: usize = 100;
 const STAGED: [&str; 6] = ["filters", "scorers", "generators", "stages", "order", "plan_order"];
 
 /// Descriptions of stages other than scorers and the keys of the queue's order.
-const STAGES: [(&str, &str); 32] = [
+const STAGES: [(&str, &str); 34] = [
     ("picked", "only the nodes picked by hand, if any"),
     ("labels", "nodes with the required labels"),
     ("ready", "nodes that are ready"),
@@ -22,6 +22,8 @@ const STAGES: [(&str, &str); 32] = [
     ("single_gpu", "one GPU"),
     ("largest_gpus", "GPUs of one node, most free first, until there are enough"),
     ("node_prefix", "all GPUs of one node after another, until there are enough"),
+    ("similar_gpus", "GPUs of one node with similar free memory, until there are enough"),
+    ("similar_nodes", "all GPUs of one node after another, if enough of them have similar free memory"),
     ("even_gpus", "the fewest GPUs of one node that each can hold an equal part"),
     ("even_nodes", "all GPUs of the fewest nodes that each can hold an equal part"),
     ("whole_on_gpu", "all layers on one GPU"),
