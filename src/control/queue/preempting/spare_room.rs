@@ -44,11 +44,14 @@ fn needs_more_than_its_place(core: &Core, head: ReplicaIndex) -> bool {
 /// that stop.
 fn breaks_a_promise(core: &Core, promises: Promises<'_>, free: &Fleet, place: &Placement) -> bool {
     let mut without = free.clone();
-    promises.iter().any(|(head, promised)| {
+    let fits_beside = |without: &Fleet, head| {
         let mut beside = without.clone();
         beside.take_in_advance(place);
+        judge_on(core, head, &beside).is_some()
+    };
+    promises.iter().any(|(head, promised)| {
         let breaks = needs_more_than_its_place(core, *head)
-            && judge_on(core, *head, &beside).is_none()
+            && !fits_beside(&without, *head)
             && judge_on(core, *head, &without).is_some();
         without.take_in_advance(promised);
         breaks
