@@ -54,14 +54,8 @@ const UNKNOWN: Row = Row { below: 0.0, is_npu: false, chunk: 4096, batch: [160, 
 
 /// The part for each kind of GPU on these nodes; with picked GPUs, for the picked kinds. A pick of some GPUs for each replica
 /// is refused if a node has GPUs of a picked kind but none of them is picked: upstream looks for its picks in nothing.
-pub fn of_kinds(
-    options: &DeploymentOptions,
-    request: &Request,
-    serving: &Serving,
-    nodes: &[u32],
-    arguments: &Arguments,
-) -> Result<ReservedPart, Halt> {
-    let question = Question { options, request, serving, nodes, arguments };
+pub fn of_kinds(question: &Question) -> Result<ReservedPart, Halt> {
+    let Question { request, serving, nodes, .. } = *question;
     let mut parts: SmallVec<[(GpuKind, f64); 2]> = SmallVec::new();
     for node in nodes {
         for kind in &serving.hosts()[*node as usize].kinds {
@@ -77,12 +71,14 @@ pub fn of_kinds(
     Ok(ReservedPart::OfKind(parts))
 }
 
-struct Question<'a> {
-    options: &'a DeploymentOptions,
-    request: &'a Request<'a>,
-    serving: &'a Serving,
-    nodes: &'a [u32],
-    arguments: &'a Arguments<'a>,
+/// What the part depends on.
+pub struct Question<'a> {
+    pub options: &'a DeploymentOptions,
+    pub request: &'a Request<'a>,
+    pub serving: &'a Serving,
+    /// The nodes that passed the filters.
+    pub nodes: &'a [u32],
+    pub arguments: &'a Arguments<'a>,
 }
 
 impl Question<'_> {

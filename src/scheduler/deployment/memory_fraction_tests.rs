@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::arguments::Arguments;
-use super::memory_fraction::of_kinds;
+use super::memory_fraction::{Question, of_kinds};
 use super::options::{ArgumentReading, DeploymentOptions, Pool};
 use super::request::{Halt, Request, ReservedPart};
 use crate::context::PlacementContext;
@@ -108,7 +108,10 @@ fn asked(
     let request = Request::of(deployment, pick, PlacementContext::UNSUBMITTED, fleet);
     let nodes: Vec<u32> = (0..fleet.len() as u32).collect();
     let arguments = Arguments::read(ArgumentReading::Keyed, &deployment.arguments).expect("closed quotes");
-    match of_kinds(&options, &request, &fleet.serving(), &nodes, &arguments) {
+    let serving = fleet.serving();
+    let question =
+        Question { options: &options, request: &request, serving: &serving, nodes: &nodes, arguments: &arguments };
+    match of_kinds(&question) {
         Ok(ReservedPart::OfKind(parts)) => Ok(parts.into_vec()),
         Ok(ReservedPart::OfEach(part)) => panic!("one part for all: {part}"),
         Err(Halt(reason)) => Err(reason),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::arguments::{Arguments, to_float, to_integer};
-use super::memory_fraction;
+use super::memory_fraction::{Question, of_kinds};
 use super::options::{
     ArgumentReading, DeploymentOptions, Divided, Fault, Rounding, TestedNumber, UnreadableNeed, UtilizationRange,
 };
@@ -205,7 +205,7 @@ pub fn plan(options: &DeploymentOptions, request: &Request, serving: &Serving, n
     match &deployment.backend {
         Backend::LlamaBox(estimate) => plan.need = whole_offload(estimate) as f64,
         Backend::Vllm | Backend::Sglang => {
-            plan.reserved = reserved(options, request, serving, nodes, &arguments)?;
+            plan.reserved = reserved(&Question { options, request, serving, nodes, arguments: &arguments })?;
             plan.need = need(options, request)?;
         }
     }
@@ -353,13 +353,8 @@ fn test_number(options: &DeploymentOptions, request: &Request, plan: &Plan) -> R
     }
 }
 
-fn reserved(
-    options: &DeploymentOptions,
-    request: &Request,
-    serving: &Serving,
-    nodes: &[u32],
-    arguments: &Arguments,
-) -> Result<ReservedPart, Halt> {
+fn reserved(question: &Question) -> Result<ReservedPart, Halt> {
+    let Question { options, request, arguments, .. } = *question;
     let stated = utilization(options, request, arguments)?;
     if options.sglang.is_none() || request.deployment.backend != Backend::Sglang {
         return Ok(ReservedPart::OfEach(stated.unwrap_or_else(|| usual_utilization(options, request))));
@@ -367,7 +362,7 @@ fn reserved(
     Ok(match stated {
         Some(part) if part > 0.0 => ReservedPart::OfEach(part),
         Some(_) => ReservedPart::OfKind(SmallVec::new()),
-        None => memory_fraction::of_kinds(options, request, serving, nodes, arguments)?,
+        None => of_kinds(question)?,
     })
 }
 
