@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::exit::{Exit, ExitResult, Failure};
 use super::guard::guarded;
-use super::output::{Format, print, print_json};
+use super::output::{Format, print, print_json, warn};
 use super::progress;
 use super::run::Overrides;
 use super::select::is_manifest;
@@ -38,6 +38,7 @@ const UNTIL: &str = "24h";
 pub fn simulate(args: &SimulateArgs, format: Format) -> ExitResult {
     let options = args.overrides.lower(&args.path);
     let before = loaded(args, &options)?;
+    warn(&before.warnings.to_string());
     let added = Some(AddedWorkload { path: args.with.clone(), at: args.at });
     let with = loaded(args, &Options { added, ..options })?;
     let known: BTreeSet<&str> = before.rehearsal.arrivals.iter().map(|job| &*job.spec.name).collect();

@@ -81,6 +81,7 @@ pub fn import_kubernetes(source: &ClusterSource<'_>, names: Names) -> Result<Imp
     let mut files = grouped(&objects);
     files.push((SCENARIO.to_string(), scenario(&files, &holds)));
     let mut notes: Vec<String> = diagnostics.iter().map(|warning| warning.message.clone()).collect();
+    notes.extend(manifests.unused.unfollowed_objects().map(|(note, _)| note));
     notes.extend(manifests.unused.notes());
     let imported = ImportedCluster { files, names: table, notes, holds };
     imported.checked()

@@ -96,10 +96,61 @@ kinds! {
     Pod "", "Pod", POD, Workload, true;
 }
 
-/// Kinds of the same groups that do not matter to a rehearsal. They are only counted.
-pub const OTHER_KINDS: &str = "AdmissionCheck MultiKueueConfig MultiKueueCluster ProvisioningRequestConfig \
-    ComponentStatus ConfigMap ControllerRevision CronJob DeviceTaintRule Endpoints Event LimitRange \
-    PersistentVolume PersistentVolumeClaim PodTemplate ResourceQuota ResourcePoolStatusRequest Secret ServiceAccount";
+/// The kinds of other objects that no decision depends on, by group. `*` stands for all kinds of the group. Volumes are
+/// reported where a pod uses them.
+const WITHOUT_MEANING: &[(&str, &str)] = &[
+    (
+        "",
+        "ComponentStatus ConfigMap Endpoints Event PersistentVolume PersistentVolumeClaim PodTemplate Secret \
+         ServiceAccount",
+    ),
+    (
+        "admissionregistration.k8s.io",
+        "ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration",
+    ),
+    ("apiextensions.k8s.io", "*"),
+    ("apiregistration.k8s.io", "*"),
+    ("apps", "ControllerRevision"),
+    ("bitnami.com", "SealedSecret"),
+    ("cert-manager.io", "*"),
+    ("certificates.k8s.io", "*"),
+    ("cilium.io", "*"),
+    ("coordination.k8s.io", "*"),
+    ("crd.projectcalico.org", "*"),
+    ("discovery.k8s.io", "*"),
+    ("events.k8s.io", "*"),
+    ("external-secrets.io", "*"),
+    ("extensions", "Ingress NetworkPolicy"),
+    ("flowcontrol.apiserver.k8s.io", "*"),
+    ("gateway.networking.k8s.io", "*"),
+    ("k8s.cni.cncf.io", "*"),
+    ("metrics.k8s.io", "*"),
+    ("monitoring.coreos.com", "AlertmanagerConfig PodMonitor Probe PrometheusRule ScrapeConfig ServiceMonitor"),
+    ("networking.istio.io", "*"),
+    ("networking.k8s.io", "*"),
+    ("policy", "PodSecurityPolicy"),
+    ("projectcalico.org", "*"),
+    ("rbac.authorization.k8s.io", "*"),
+    ("resource.k8s.io", "ResourcePoolStatusRequest"),
+    ("security.istio.io", "*"),
+    ("snapshot.storage.k8s.io", "*"),
+    ("storage.k8s.io", "*"),
+];
+
+/// Kinds of the same groups that dryrack does not follow, though decisions depend on them.
+const UNFOLLOWED: &str = "AdmissionCheck MultiKueueConfig MultiKueueCluster ProvisioningRequestConfig CronJob \
+    DeviceTaintRule LimitRange ResourceQuota";
+
+/// Whether no decision depends on objects of this kind.
+pub fn is_without_meaning(group: &str, kind: &str) -> bool {
+    let of_group = WITHOUT_MEANING.iter().find(|(known, _)| *known == group);
+    of_group.is_some_and(|(_, kinds)| *kinds == "*" || kinds.split_ascii_whitespace().any(|known| known == kind))
+}
+
+/// Whether dryrack knows that the kind exists, and does not follow it.
+pub fn is_unfollowed(kind: &str) -> bool {
+    UNFOLLOWED.split_ascii_whitespace().any(|known| known == kind)
+}
 
 impl Kind {
     pub fn known(self) -> &'static Known {

@@ -10,7 +10,7 @@ use dryrack_yaml::{Node, Report, SourceId, Span, Tree, parse_documents, read_for
 use crate::clean::clean;
 use crate::fields::ANNOTATIONS;
 use crate::files::{Found, find};
-use crate::kinds::{KINDS, Kind, Known, OTHER_KINDS, group_of, is_group, known};
+use crate::kinds::{KINDS, Kind, Known, group_of, is_group, is_unfollowed, is_without_meaning, known};
 use crate::unused::Unused;
 use crate::versions;
 
@@ -169,14 +169,15 @@ impl Manifests {
         }
         match known(group_of(&version), &kind) {
             Some(known) => self.object(tree, known, version, place, report),
-            None => self.other(tree, &version, &kind, report),
+            None => self.other(tree, &version, &kind, place, report),
         }
     }
 
-    /// An object of a kind without meaning here is counted, unless the kind is misspelt.
-    fn other(&mut self, tree: &Tree, version: &str, kind: &str, report: &mut Report) {
+    /// An object of a kind that is not read is counted or named, unless the kind is misspelt.
+    fn other(&mut self, tree: &Tree, version: &str, kind: &str, place: Span, report: &mut Report) {
         let group = group_of(version);
-        let is_other = OTHER_KINDS.split_ascii_whitespace().any(|other| other == kind);
+        let is_meaningless = is_without_meaning(group, kind);
+        let is_other = is_meaningless || is_unfollowed(kind);
         let span = |key: &str| tree.get(key).map_or(tree.span.start(), |value| value.span);
         if !is_other && is_group(group) {
             let of_group = KINDS.iter().filter(|known| known.group == group).map(|known| known.name);
@@ -193,7 +194,16 @@ impl Manifests {
             report.error_with_help(span("apiVersion"), message, format!("write `{}`", usual_version(right)));
             return;
         }
-        self.unused.kind(&if group.is_empty() { kind.to_string() } else { format!("{group} {kind}") });
+        if is_meaningless {
+            self.unused.kind(&if group.is_empty() { kind.to_string() } else { format!("{group} {kind}") });
+            return;
+        }
+        let name = tree.get("metadata").and_then(|metadata| metadata.get("name")).and_then(Tree::scalar);
+        let name = name.map_or(String::new(), |name| format!(" {name}"));
+        // A kind of another group can have the name of one that is followed, such as Volcano's Job.
+        let group = right.map_or(String::new(), |_| format!("{group} "));
+        let (file, line, _) = report.place(place);
+        self.unused.object(format!("{group}{kind}{name} ({file}:{line})"), place);
     }
 
     fn object(&mut self, tree: &Tree, known: &'static Known, api_version: String, span: Span, report: &mut Report) {

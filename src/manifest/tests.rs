@@ -294,16 +294,42 @@ fn an_unknown_field_of_a_later_release_is_a_warning() {
 fn what_is_not_followed_is_told_once() {
     let (manifests, _) = fine(
         "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers: []\n  volumes: [{name: x, persistentVolumeClaim: \
-         {claimName: data}}, {name: y, emptyDir: {}}]\n---\napiVersion: v1\nkind: ConfigMap\n---\napiVersion: example.com/v1\nkind: Thing\n",
+         {claimName: data}}, {name: y, emptyDir: {}}]\n---\napiVersion: v1\nkind: ConfigMap\n---\napiVersion: cert-manager.io/v1\nkind: Issuer\n",
     );
     let notes = manifests.unused.notes();
     assert_eq!(
         notes,
         [
             "not followed, so decisions can differ: Pod spec.volumes.persistentVolumeClaim (1)",
-            "kinds without meaning in a rehearsal: ConfigMap (1), example.com Thing (1)",
+            "kinds without meaning in a rehearsal: ConfigMap (1), cert-manager.io Issuer (1)",
         ]
     );
+}
+
+/// A kind that nobody here knows may make pods, too.
+#[test]
+fn an_object_that_can_change_decisions_is_named_with_its_place() {
+    let object = |version: &str, kind: &str, name: &str| {
+        format!("apiVersion: {version}\nkind: {kind}\nmetadata: {{name: {name}}}\n---\n")
+    };
+    let (cron, volcano) =
+        (object("batch/v1", "CronJob", "nightly"), object("batch.volcano.sh/v1alpha1", "Job", "train"));
+    let told = |text: &str| fine(text).0.unused.unfollowed_objects().map(|(note, _)| note);
+    assert_eq!(told(&object("v1", "ConfigMap", "c")), None);
+    assert_eq!(
+        told(&format!("{cron}{volcano}")).as_deref(),
+        Some(
+            "2 objects are not followed, so decisions can differ: CronJob nightly (test.yaml:1), batch.volcano.sh Job train \
+             (test.yaml:5)"
+        )
+    );
+    let many: String = (0..7).map(|number| object("kubeflow.org/v1", "PyTorchJob", &format!("p{number}"))).collect();
+    let note = told(&many).unwrap();
+    assert!(
+        note.starts_with("7 objects are not followed, so decisions can differ: PyTorchJob p0 (test.yaml:1)"),
+        "{note}"
+    );
+    assert!(note.ends_with("PyTorchJob p4 (test.yaml:17), and 2 more"), "{note}");
 }
 
 #[test]

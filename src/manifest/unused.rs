@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use dryrack_units::counted;
+use dryrack_yaml::Span;
 
 /// What is not used, with the number of objects in which it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,6 +14,8 @@ pub struct Unused {
     fields: BTreeMap<(&'static str, String), u64>,
     /// Fields that the real scheduler follows and dryrack does not.
     unfollowed: BTreeMap<(&'static str, String), u64>,
+    /// The objects whose kinds are not followed, though decisions depend on them: kind, name and place of each.
+    objects: Vec<(String, Span)>,
     /// Objects that were left out, by reason.
     left_out: BTreeMap<&'static str, u64>,
 }
@@ -31,6 +34,10 @@ impl Unused {
         add(&mut self.unfollowed, kind, path)
     }
 
+    pub(crate) fn object(&mut self, told: String, span: Span) {
+        self.objects.push((told, span));
+    }
+
     pub(crate) fn left_out(&mut self, why: &'static str, count: u64) {
         if count > 0 {
             *self.left_out.entry(why).or_default() += count;
@@ -41,12 +48,26 @@ impl Unused {
         more.kinds.into_iter().for_each(|(key, count)| *self.kinds.entry(key).or_default() += count);
         more.fields.into_iter().for_each(|(key, count)| *self.fields.entry(key).or_default() += count);
         more.unfollowed.into_iter().for_each(|(key, count)| *self.unfollowed.entry(key).or_default() += count);
+        self.objects.extend(more.objects);
         more.left_out.into_iter().for_each(|(key, count)| *self.left_out.entry(key).or_default() += count);
     }
 
     /// Whether a field is not followed that can change decisions.
     pub fn can_change_decisions(&self) -> bool {
-        !self.unfollowed.is_empty()
+        !self.unfollowed.is_empty() || !self.objects.is_empty()
+    }
+
+    /// One sentence about the objects that are not followed, with the place of the first.
+    pub fn unfollowed_objects(&self) -> Option<(String, Span)> {
+        let (_, span) = self.objects.first()?;
+        let are = if self.objects.len() == 1 { "is" } else { "are" };
+        let named: Vec<&str> = self.objects.iter().take(NAMED).map(|(told, _)| told.as_str()).collect();
+        let rest = match self.objects.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(", and {more} more"),
+        };
+        let count = counted(self.objects.len(), "object");
+        Some((format!("{count} {are} not followed, so decisions can differ: {}{rest}", named.join(", ")), *span))
     }
 
     /// One sentence about the fields that can change decisions, and one for each reason for which objects were left
@@ -76,7 +97,7 @@ impl Unused {
     }
 }
 
-/// The number of fields that a note names. A large cluster has dozens of them.
+/// The number of fields or objects that a note names. A large cluster has dozens of them.
 const NAMED: usize = 5;
 
 /// The fields that are used most often, and how many there are besides.

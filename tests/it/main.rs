@@ -50,6 +50,7 @@ mod library;
 mod lists;
 mod literature;
 mod live;
+mod manifests;
 mod minimized;
 mod mistakes;
 mod money;
@@ -166,6 +167,7 @@ fn main() {
         library::trials,
         lists::trials,
         live::trials,
+        manifests::trials,
         minimized::trials,
         mistakes::trials,
         money::trials,

@@ -195,5 +195,8 @@ fn name_hosts(cluster: &Cluster, profile: &Profile, world: &mut World) {
 /// Says once what the objects have and a rehearsal does not use. `is_whole` also says what has no meaning here.
 fn tell_unused(unused: &Unused, is_whole: bool, span: Span, report: &mut Report) {
     let notes = if is_whole { unused.notes() } else { unused.important_notes() };
+    if let Some((note, span)) = unused.unfollowed_objects() {
+        report.warning(span, note, PAGE);
+    }
     notes.into_iter().for_each(|note| report.warning(span, note, PAGE));
 }

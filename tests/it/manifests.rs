@@ -1,0 +1,73 @@
+//! Kubernetes manifests, as the commands read them.
+
+use crate::cli::{dryrack, stderr, written};
+use assert_cmd::assert::OutputAssertExt;
+
+trials! {
+    Nothing: [
+        every_command_names_the_objects_that_are_not_followed,
+    ]
+}
+
+const CLUSTER: &str = "
+apiVersion: v1
+kind: Node
+metadata: {name: n}
+status: {allocatable: {cpu: 8, memory: 32Gi, pods: 110}}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: f}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: q}
+spec:
+  namespaceSelector: {}
+  resourceGroups: [{coveredResources: [cpu], flavors: [{name: f, resources: [{name: cpu, nominalQuota: 8}]}]}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: team}
+spec: {clusterQueue: q}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: quiet}
+---
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: nightly}
+";
+
+const JOB: &str = "
+apiVersion: batch/v1
+kind: Job
+metadata: {name: j, labels: {kueue.x-k8s.io/queue-name: team}}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: m, resources: {requests: {cpu: 1}}}]}}}
+";
+
+const SCENARIO: &str = "
+scenario: A node runs a job
+files: [cluster.yaml]
+jobs: [{name: one, cpus: 1}]
+until: 1h
+expect: [{name: runs, job: one, is: running, by: 1m}]
+";
+
+fn every_command_names_the_objects_that_are_not_followed() {
+    let folder = written(&[("cluster.yaml", CLUSTER), ("scenario.yaml", SCENARIO), ("job.yaml", JOB)]);
+    let wanted = "1 object is not followed, so decisions can differ: CronJob nightly (cluster.yaml:27)";
+    for args in [
+        &["check", "scenario.yaml"][..],
+        &["run", "scenario.yaml"],
+        &["test", "scenario.yaml"],
+        &["simulate", "cluster.yaml", "--with", "job.yaml"],
+    ] {
+        let said = stderr(folder.path(), args, 0);
+        assert_eq!(said.matches(wanted).count(), 1, "{args:?}: {said}");
+    }
+    let output = dryrack(folder.path(), &["import", "kubernetes", "cluster.yaml", "-o", "out"]).assert().code(0);
+    let said = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
+    assert_eq!(said.matches(wanted).count(), 1, "{said}");
+}
