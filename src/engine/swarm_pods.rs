@@ -293,6 +293,7 @@ fn cluster_queue(draws: &mut Stream, name: &str) -> Value {
     let policies = ["Never", "LowerPriority", "Any"];
     let within = ["Never", "LowerPriority", "LowerOrNewerEqualPriority"];
     let mut spec = json!({
+        "namespaceSelector": {},
         "queueingStrategy": *draws.pick(&["StrictFIFO", "BestEffortFIFO"]),
         "stopPolicy": *draws.pick(&["None", "None", "None", "None", "Hold", "HoldAndDrain"]),
         "preemption": {

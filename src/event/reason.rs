@@ -406,6 +406,8 @@ reasons! {
     LocalQueueMissing => "local_queue_missing", "Inadmissible: its LocalQueue does not exist";
     ClusterQueueMissing => "cluster_queue_missing", "Inadmissible: the ClusterQueue of its LocalQueue does not exist";
     QueueInactive => "queue_inactive", "Inadmissible: its LocalQueue or ClusterQueue is stopped";
+    NamespaceMismatch => "namespace_mismatch",
+        "NamespaceMismatch: the namespaceSelector of its ClusterQueue does not match its namespace";
     PendingEvaluation => "pending_evaluation", "PendingEvaluation: Kueue has not judged it since it was queued";
     WaitingForPreemptedWorkloads => "waiting_for_preempted_workloads",
         "WaitingForPreemptedWorkloads: other workloads must first release their quota";

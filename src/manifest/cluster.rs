@@ -19,6 +19,7 @@ use crate::controllers::{Controller, StatedPod, Terms};
 use crate::defaults::{self, Classes};
 use crate::expand;
 use crate::kinds::Kind;
+use crate::namespaces;
 use crate::owners::Owners;
 use crate::read::{Manifests, Object};
 use crate::selectors;
@@ -115,6 +116,7 @@ impl Manifests {
         for object in &self.objects {
             plain(object, &mut cluster, report);
         }
+        cluster.namespaces = namespaces::completed(self, cluster.namespaces);
         let owners = Owners::of(self);
         let mut builder = Builder { manifests: self, classes: &classes, owners: &owners, report, unused: &mut unused };
         let claims = builder.pods(&mut cluster);

@@ -29,6 +29,7 @@ mod fields;
 mod files;
 mod kept_controllers;
 mod kinds;
+mod namespaces;
 mod owners;
 mod read;
 mod rename;

@@ -104,6 +104,7 @@ fn queue(queue: &Value, at: Option<i64>) -> Value {
         fungibility["preference"] = search["pref"].clone();
     }
     let mut spec = json!({
+        "namespaceSelector": {},
         "queueingStrategy": queue["strategy"],
         "stopPolicy": queue["stop"],
         "preemption": preemption,

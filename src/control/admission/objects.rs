@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use dryrack_kueue::FairStrategy;
 use dryrack_kueue::objects::{ClusterQueueSpec, CohortSpec, Named, ResourceFlavorSpec, StopPolicy, TopologySpec};
+use dryrack_objects::{LabelSelector, Labels, Selector};
 
 /// A list of objects.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +18,10 @@ pub(crate) struct Objects {
     pub cohorts: Vec<Named<CohortSpec>>,
     pub cluster_queues: Vec<Named<ClusterQueueSpec>>,
     pub local_queues: Vec<LocalQueue>,
+    /// The labels of namespaces that have some, by name.
+    pub namespaces: Vec<Named<Labels>>,
+    /// The namespaces that each ClusterQueue admits.
+    pub selectors: Vec<Named<Selector>>,
     /// From the configuration of Kueue's manager.
     pub fair_sharing: Option<FairSharing>,
 }
@@ -46,6 +51,8 @@ struct Metadata {
     name: Arc<str>,
     #[serde(default)]
     namespace: Option<Arc<str>>,
+    #[serde(default)]
+    labels: Labels,
 }
 
 /// Fair sharing in the configuration of Kueue's manager. Absent means that it is off.
@@ -79,6 +86,20 @@ struct LocalQueueSpec {
     stop_policy: StopPolicy,
 }
 
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NamespacesOfQueue {
+    #[serde(default)]
+    namespace_selector: Option<LabelSelector>,
+}
+
+/// The namespaces that a ClusterQueue admits: none without a selector, and all with an empty one.
+fn selector(stated: &Stated) -> Option<Named<Selector>> {
+    let of_queue = NamespacesOfQueue::deserialize(stated.spec.as_ref()?).ok()?;
+    let spec = Selector::new(of_queue.namespace_selector.as_ref());
+    Some(Named { name: Arc::clone(&stated.metadata.name), spec })
+}
+
 fn named<S: DeserializeOwned>(stated: Stated) -> Option<Named<S>> {
     let spec = stated.spec.unwrap_or_else(|| Value::Object(serde_json::Map::new()));
     Some(Named { name: stated.metadata.name, spec: serde_json::from_value(spec).ok()? })
@@ -93,7 +114,14 @@ impl Objects {
                 "ResourceFlavor" => objects.flavors.push(named(stated)?),
                 "Topology" => objects.topologies.push(named(stated)?),
                 "Cohort" => objects.cohorts.push(named(stated)?),
-                "ClusterQueue" => objects.cluster_queues.push(named(stated)?),
+                "Namespace" => {
+                    let Metadata { name, labels, .. } = stated.metadata;
+                    objects.namespaces.push(Named { name, spec: labels });
+                }
+                "ClusterQueue" => {
+                    objects.selectors.push(selector(&stated)?);
+                    objects.cluster_queues.push(named(stated)?);
+                }
                 "LocalQueue" => {
                     let namespace = stated.metadata.namespace.clone().unwrap_or_else(|| Arc::from("default"));
                     let Named { name, spec: LocalQueueSpec { cluster_queue, stop_policy: stop } } = named(stated)?;

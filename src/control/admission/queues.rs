@@ -24,6 +24,8 @@ pub(crate) fn apply_objects(core: &mut Core, flow: &mut dyn Flow, text: &str) {
         stated.cohorts.extend(new.cohorts);
         stated.cluster_queues.extend(new.cluster_queues);
         stated.local_queues.extend(new.local_queues);
+        stated.namespaces.extend(new.namespaces);
+        stated.selectors.extend(new.selectors);
         stated.fair_sharing = new.fair_sharing.or(stated.fair_sharing.take());
         return;
     }
@@ -44,11 +46,14 @@ fn apply_queues(core: &mut Core, flow: &mut dyn Flow, new: Objects) {
         let key = (Arc::clone(&local.namespace), Arc::clone(&local.name));
         core.admission.local_queues.insert(key, local);
     }
+    core.admission.namespaces.extend(new.namespaces.into_iter().map(|namespace| (namespace.name, namespace.spec)));
+    core.admission.selectors.extend(new.selectors.into_iter().map(|selector| (selector.name, selector.spec)));
     core.admission.is_due = true;
     judge_queues(core, flow);
 }
 
-/// Follows changes of queues: workloads leave Kueue's queues if theirs is missing or stopped, and come back later.
+/// Follows changes of queues: workloads leave Kueue's queues if theirs is missing, stopped or not for
+/// their namespace, and come back later.
 fn judge_queues(core: &mut Core, flow: &mut dyn Flow) {
     for number in 0..core.admission.workloads.len() as WorkloadNumber {
         let workload = core.admission.workload(number);

@@ -10,7 +10,7 @@ use dryrack_event::Reason;
 use dryrack_ids::JobId;
 use dryrack_kueue::objects::StopPolicy;
 use dryrack_kueue::{Kueue, WorkloadId};
-use dryrack_objects::{Pod, Toleration};
+use dryrack_objects::{Labels, Pod, Selector, Toleration};
 use dryrack_units::SimTime;
 use dryrack_workload::QueuedPart;
 
@@ -22,6 +22,10 @@ pub(crate) struct Admission {
     pub(super) stated: Option<Objects>,
     pub(super) kueue: Option<Kueue>,
     pub(super) local_queues: BTreeMap<Key, LocalQueue>,
+    /// The labels of namespaces.
+    pub(super) namespaces: BTreeMap<Arc<str>, Labels>,
+    /// The namespaces that each ClusterQueue admits.
+    pub(super) selectors: BTreeMap<Arc<str>, Selector>,
     pub(super) workloads: Vec<Workload>,
     /// The workload of each namespace and name.
     pub(super) numbers: BTreeMap<Key, WorkloadNumber>,
@@ -164,10 +168,20 @@ impl Admission {
             return Err((Reason::ClusterQueueMissing, format!("ClusterQueue {queue} doesn't exist")));
         }
         match local.stop {
-            StopPolicy::None => Ok(Arc::clone(queue)),
+            StopPolicy::None if self.selects(queue, &key.0) => Ok(Arc::clone(queue)),
+            StopPolicy::None => {
+                Err((Reason::NamespaceMismatch, "Workload namespace doesn't match ClusterQueue selector".to_string()))
+            }
             StopPolicy::Hold | StopPolicy::HoldAndDrain => {
                 Err((Reason::QueueInactive, format!("LocalQueue {} is inactive", key.1)))
             }
         }
+    }
+
+    /// Whether the ClusterQueue admits workloads of the namespace. Kubernetes labels each namespace with its name.
+    fn selects(&self, queue: &Arc<str>, namespace: &Arc<str>) -> bool {
+        let mut labels = self.namespaces.get(namespace).cloned().unwrap_or_default();
+        labels.insert(Arc::from("kubernetes.io/metadata.name"), Arc::clone(namespace));
+        self.selectors.get(queue).is_some_and(|selector| selector.matches(&labels))
     }
 }

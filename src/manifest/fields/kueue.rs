@@ -1,6 +1,6 @@
 //! The objects of Kueue.
 
-use super::meta::{METADATA, RESOURCES, TAINT, TOLERATION};
+use super::meta::{LABEL_SELECTOR, METADATA, RESOURCES, TAINT, TOLERATION};
 use super::pod::TEMPLATE;
 use crate::shape::{Fields, Named, Shape};
 
@@ -20,9 +20,10 @@ const CLUSTER_QUEUE_SPEC: Fields = Fields::of(
         ("preemption", Shape::Fields(&PREEMPTION)),
         ("flavorFungibility", Shape::Fields(&FUNGIBILITY)),
         ("resourceGroups", RESOURCE_GROUPS),
+        ("namespaceSelector", LABEL_SELECTOR),
     ],
 )
-.unfollowed("namespaceSelector admissionChecks admissionChecksStrategy admissionScope concurrentAdmissionPolicy");
+.unfollowed("admissionChecks admissionChecksStrategy admissionScope concurrentAdmissionPolicy");
 
 const STOP: Shape = Shape::Word(&["None", "Hold", "HoldAndDrain"]);
 
@@ -79,8 +80,8 @@ const QUOTA: Fields = Fields::of(
 )
 .requires(&["name", "nominalQuota"]);
 
-pub const COHORT: Fields =
-    Fields::of("a cohort", &[("metadata", METADATA), ("spec", Shape::Fields(&COHORT_SPEC))]).unused("status");
+pub const COHORT: Fields = Fields::of("a cohort", &[("metadata", METADATA), ("spec", Shape::Fields(&COHORT_SPEC))])
+    .unused("status");
 
 const COHORT_SPEC: Fields = Fields::of(
     "the spec of a cohort",

@@ -189,6 +189,8 @@ fn quota_of(object: &mut Object, fields: &Fields<'_>, known: &Known, report: &mu
 fn cluster_queue(fields: &Fields<'_>, known: &Known, report: &mut Report) -> Option<Tree> {
     fields.require("name", "research", report)?;
     let mut object = Object::new("ClusterQueue", fields);
+    // In short words, a queue is for every namespace.
+    object.set("namespaceSelector", fields.place(), map(fields.place(), Vec::new()));
     cluster_queue_spec(&mut object, fields, known, report);
     Some(object.finish())
 }

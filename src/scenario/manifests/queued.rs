@@ -37,6 +37,12 @@ pub(super) fn applied(cluster: &Cluster, fair_sharing: Option<Value>, report: &m
         {
             list.push(json!({"kind": "Configuration", "fairSharing": fair}));
         }
+        if at == SimTime::ZERO {
+            list.extend(cluster.namespaces.iter().map(|namespace| {
+                let metadata = &namespace.metadata;
+                json!({"kind": "Namespace", "metadata": {"name": &*metadata.name, "labels": &metadata.labels}})
+            }));
+        }
         for object in objects {
             let key = (object.kind, Arc::clone(&object.namespace), Arc::clone(&object.name));
             let is_known = current.contains_key(&key);
