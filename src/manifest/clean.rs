@@ -15,17 +15,29 @@ use crate::fields::{ANNOTATIONS, META_QUIET, QUIET_ANNOTATIONS};
 use crate::shape::{Fields, Shape};
 use crate::unused::Unused;
 
+/// Who wrote an object, and so what of it is checked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Writer {
+    /// It is a manifest, which an API server would check.
+    #[default]
+    Person,
+    /// It is made of dryrack's own words, which no API server reads.
+    Words,
+    /// It was read before, with all faults reported.
+    Again,
+}
+
 /// The data of `tree` that matters, for an object of this kind.
 pub fn clean(
     tree: &Tree,
     kind: &'static str,
     fields: &'static Fields,
-    is_checked: bool,
+    writer: Writer,
     report: &mut Report,
     unused: &mut Unused,
 ) -> Option<Map<String, Value>> {
     let (path, seen) = (Vec::new(), BTreeSet::new());
-    let mut cleaner = Cleaner { report, unused, kind, path, is_kept: true, is_checked, seen };
+    let mut cleaner = Cleaner { report, unused, kind, path, is_kept: true, writer, seen };
     match cleaner.fields(tree, fields) {
         Some(Value::Object(map)) => Some(map),
         _ => None,
@@ -39,8 +51,7 @@ struct Cleaner<'r, 't> {
     path: Vec<&'t str>,
     /// Whether the fields of the current part are kept. In a part that is not kept, only ignored fields are counted.
     is_kept: bool,
-    /// Whether missing fields were reported already.
-    is_checked: bool,
+    writer: Writer,
     /// The paths that were counted for this object, so that each counts once for an object.
     seen: BTreeSet<String>,
 }
@@ -178,6 +189,10 @@ impl<'t> Cleaner<'_, 't> {
 
     fn quantity(&mut self, tree: &Tree) -> Option<Value> {
         match tree.scalar().map(|text| (text, text.parse::<Quantity>())) {
+            Some((_, Ok(amount))) if amount < Quantity::default() => {
+                self.expected(tree, "a quantity from 0", "write a number without a minus sign");
+                None
+            }
             Some((text, Ok(_))) => Some(Value::from(text)),
             _ => {
                 let help = "write a number with an optional suffix, such as 500m, 4 or 16Gi";
@@ -313,11 +328,14 @@ impl<'t> Cleaner<'_, 't> {
         }
         for name in fields.required {
             let is_given = entries.iter().any(|entry| entry.key == *name && !entry.value.is_nothing());
-            if !is_given && !meant.contains(name) && !self.is_checked {
+            if !is_given && !meant.contains(name) && self.writer != Writer::Again {
                 let span = entries.first().map_or(tree.span.start(), |entry| entry.key_span);
                 let message = format!("{} lacks `{name}`", fields.what);
                 self.report.error_with_help(span, message, format!("add `{name}:`"));
             }
+        }
+        if let (Some(rule), Writer::Person) = (fields.rule, self.writer) {
+            rule(tree, self.report);
         }
         Some(Value::Object(map))
     }

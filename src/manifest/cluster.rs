@@ -16,7 +16,7 @@ use crate::api::{
     ResourceClaim, ResourceSlice, Seconds, Service, Workload,
 };
 use crate::controllers::{Controller, StatedPod, Terms};
-use crate::defaults::{self, Classes};
+use crate::defaults::{self, Classes, Origin};
 use crate::expand;
 use crate::kinds::Kind;
 use crate::namespaces;
@@ -113,6 +113,7 @@ impl Manifests {
         let mut unused = std::mem::take(&mut self.unused);
         let mut cluster = Cluster::default();
         let classes = Classes::of(self);
+        classes.check_runtimes(self, report);
         for object in &self.objects {
             plain(object, &mut cluster, report);
         }
@@ -257,9 +258,10 @@ impl Builder<'_> {
 
     /// The spec of a pod with all defaults.
     pub fn pod(&mut self, mut pod: Map<String, Value>, span: Span) -> Option<Pod> {
+        let origin = Origin::of(pod.get("metadata"));
         if let Some(Value::Object(spec)) = pod.get_mut("spec") {
             let manifests = self.manifests;
-            self.classes.fill(spec, |key, name| manifests.place_of(span, key, name), self.report);
+            self.classes.fill(spec, origin, &|key, name| manifests.place_of(span, key, name), self.report);
         }
         let mut pod: Pod = typed(Value::Object(pod), span, self.report)?;
         // The API server writes the default name into each pod.

@@ -3,7 +3,7 @@
 //! The rules are those of `pkg/apis/core/v1/defaults.go` and of the admission plugins Priority, RuntimeClass and
 //! DefaultTolerationSeconds of Kubernetes 1.35.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
@@ -21,6 +21,23 @@ pub struct Classes {
     /// The priority class of pods that name none.
     default_priority: Option<String>,
     runtimes: BTreeMap<String, Map<String, Value>>,
+}
+
+/// Where a pod comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Someone wrote it, and the API server has not seen it.
+    Written,
+    /// A cluster has it, so its fields are filled in already.
+    Cluster,
+}
+
+impl Origin {
+    /// Only the API server writes a UID and the time of creation.
+    pub fn of(metadata: Option<&Value>) -> Origin {
+        let has = |key: &str| metadata.and_then(|metadata| metadata.get(key)).is_some();
+        if has("uid") || has("creationTimestamp") { Origin::Cluster } else { Origin::Written }
+    }
 }
 
 /// The pod tolerates these taints of its node for five minutes.
@@ -54,16 +71,60 @@ impl Classes {
         classes
     }
 
+    /// Reports runtime classes that do not exist. Pods of a cluster have the overhead and the node selector already.
+    pub fn check_runtimes(&self, manifests: &Manifests, report: &mut Report) {
+        let written =
+            manifests.objects.iter().filter(|object| Origin::of(object.value.get("metadata")) == Origin::Written);
+        let mut told = BTreeSet::new();
+        for (key, name, span) in written.flat_map(|object| &object.places) {
+            if *key != "runtimeClassName" || self.runtimes.contains_key(name) || !told.insert(name.as_str()) {
+                continue;
+            }
+            if self.runtimes.is_empty() {
+                // People save parts of a cluster, and a class usually only selects a container runtime.
+                let message =
+                    format!("no RuntimeClass is in the files, so the overhead and nodes of `{name}` are unknown");
+                let help = format!("add it, as `kubectl get runtimeclass {name} -o yaml` prints it");
+                report.warning(*span, message, help);
+            } else {
+                let message = format!("no RuntimeClass is named `{name}`");
+                report.unknown(*span, message, name, self.runtimes.keys().map(String::as_str));
+            }
+        }
+    }
+
     /// Fills in the spec of a pod. `place` returns where the spec names another object under a key.
-    pub fn fill(&self, spec: &mut Map<String, Value>, place: impl Fn(&str, &str) -> Span, report: &mut Report) {
+    pub fn fill(
+        &self,
+        spec: &mut Map<String, Value>,
+        origin: Origin,
+        place: &dyn Fn(&str, &str) -> Span,
+        report: &mut Report,
+    ) {
         requests(spec);
         host_ports(spec);
-        self.runtime(spec, &place, report);
-        self.priority(spec, &place, report);
+        if origin == Origin::Written {
+            self.refuse_priority(spec, place, report);
+        }
+        self.runtime(spec);
+        self.priority(spec, place, report);
         tolerations(spec);
     }
 
-    fn priority(&self, spec: &mut Map<String, Value>, place: impl Fn(&str, &str) -> Span, report: &mut Report) {
+    /// The API server takes the priority from the class, and refuses another one.
+    fn refuse_priority(&self, spec: &Map<String, Value>, place: &dyn Fn(&str, &str) -> Span, report: &mut Report) {
+        let (Some(stated), Some(name)) = (spec.get("priority"), spec.get("priorityClassName").and_then(Value::as_str))
+        else {
+            return;
+        };
+        if let Some((value, _)) = self.priorities.get(name).filter(|(value, _)| stated.as_i64() != Some(*value)) {
+            let message =
+                format!("the PriorityClass `{name}` has the value {value}, but the pod's priority is {stated}");
+            report.error_with_help(place("priorityClassName", name), message, "remove `priority`");
+        }
+    }
+
+    fn priority(&self, spec: &mut Map<String, Value>, place: &dyn Fn(&str, &str) -> Span, report: &mut Report) {
         let named = spec.get("priorityClassName").and_then(Value::as_str).filter(|name| !name.is_empty());
         let is_resolved = spec.contains_key("priority");
         let class = match named {
@@ -89,18 +150,9 @@ impl Classes {
         }
     }
 
-    fn runtime(&self, spec: &mut Map<String, Value>, place: impl Fn(&str, &str) -> Span, report: &mut Report) {
-        let Some(name) = spec.get("runtimeClassName").and_then(Value::as_str).map(str::to_string) else { return };
-        let Some(class) = self.runtimes.get(&name) else {
-            // A class usually only selects a container runtime. Without any class, there is nothing to compare with.
-            if !self.runtimes.is_empty() {
-                let message = format!("no RuntimeClass is named `{name}`");
-                let help = dryrack_nearest::hint(&name, self.runtimes.keys().map(String::as_str));
-                let span = place("runtimeClassName", &name);
-                report.warning(span, message, help.unwrap_or_else(|| "add the class".to_string()));
-            }
-            return;
-        };
+    fn runtime(&self, spec: &mut Map<String, Value>) {
+        let name = spec.get("runtimeClassName").and_then(Value::as_str);
+        let Some(class) = name.and_then(|name| self.runtimes.get(name)) else { return };
         if let Some(fixed) = class.get("overhead").and_then(|overhead| overhead.get("podFixed")) {
             spec.entry("overhead").or_insert_with(|| fixed.clone());
         }

@@ -126,13 +126,21 @@ fn controller(builder: &mut Builder<'_>, index: usize, object: &Object, cluster:
     let sets = sets(builder, &controller, &spec, object, cluster);
     let wanted: u64 = sets.iter().map(|set| set.numbers.len() as u64).sum();
     if wanted > MAX_PODS {
-        let message = format!("{} `{}` makes {wanted} pods", object.kind.name(), object.name());
-        builder.report.error_with_help(object.span, message, format!("write at most {MAX_PODS}"));
+        builder.refuse_pods(object);
         return None;
     }
     controller.sets = sets;
     without_existing(builder, index, &mut controller);
     Some(controller)
+}
+
+impl Builder<'_> {
+    /// Refuses an object that makes too many pods.
+    fn refuse_pods(&mut self, object: &Object) {
+        let message = format!("{} `{}` makes more than {MAX_PODS} pods", object.kind.name(), object.name());
+        let help = format!("the limit of one object is {MAX_PODS} pods; write a smaller number");
+        self.report.error_with_help(object.place_of_most(), message, help);
+    }
 }
 
 /// Leaves out the numbers of pods that are in the files already.
@@ -191,7 +199,7 @@ fn sets(
     let mut maker = Maker { builder, controller };
     let set = match object.kind {
         Kind::Job => return maker.job(spec, object, None).into_iter().collect(),
-        Kind::JobSet => return maker.job_set(spec),
+        Kind::JobSet => return maker.job_set(spec, object),
         Kind::LeaderWorkerSet => return maker.leader_worker_set(spec, replicas),
         Kind::QueuedWorkload => return maker.queued_workload(spec),
         Kind::DaemonSet => maker.daemon_set(template("template"), cluster),
@@ -290,7 +298,7 @@ impl Maker<'_, '_> {
         count(at(&object.value, &["status", "succeeded"]), 0)
     }
 
-    fn job_set(&mut self, spec: &Map<String, Value>) -> Vec<PodSet> {
+    fn job_set(&mut self, spec: &Map<String, Value>, object: &Object) -> Vec<PodSet> {
         let own = self.controller.name.to_string();
         let mut sets = Vec::new();
         let jobs = spec.get("replicatedJobs").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -305,9 +313,7 @@ impl Maker<'_, '_> {
             let pods = u64::from(count(inner.get("parallelism"), 1).max(count(inner.get("completions"), 1)));
             total = total.saturating_add(u64::from(replicas).saturating_mul(pods.max(1)));
             if total > MAX_PODS {
-                let message = format!("JobSet `{own}` makes {total} pods or more");
-                let help = format!("write at most {MAX_PODS}");
-                self.builder.report.error_with_help(self.controller.span, message, help);
+                self.builder.refuse_pods(object);
                 return Vec::new();
             }
             for replica in 0..replicas {

@@ -41,6 +41,8 @@ pub struct Known {
     pub kind: Kind,
     /// The group of the API: the part of `apiVersion` before the slash.
     pub group: &'static str,
+    /// The versions of the group that have the kind, separated by spaces. The first is the usual one.
+    pub versions: &'static str,
     pub name: &'static str,
     pub fields: &'static Fields,
     /// What the name of such an object is in other objects.
@@ -53,11 +55,12 @@ const KUEUE: &str = "kueue.x-k8s.io";
 const DEVICES: &str = "resource.k8s.io";
 
 macro_rules! kinds {
-    ($($kind:ident $group:expr, $name:literal, $fields:ident, $named:ident, $namespaced:literal;)*) => {
+    ($($kind:ident $group:expr, $versions:literal, $name:literal, $fields:ident, $named:ident, $namespaced:literal;)*) => {
         /// All kinds, in the order in which an import writes them.
         pub const KINDS: &[Known] = &[$(Known {
             kind: Kind::$kind,
             group: $group,
+            versions: $versions,
             name: $name,
             fields: &fields::$fields,
             named: Named::$named,
@@ -67,33 +70,33 @@ macro_rules! kinds {
 }
 
 kinds! {
-    Node "", "Node", NODE, Node, false;
-    Namespace "", "Namespace", NAMESPACE, Namespace, false;
-    PriorityClass "scheduling.k8s.io", "PriorityClass", PRIORITY_CLASS, PriorityClass, false;
-    RuntimeClass "node.k8s.io", "RuntimeClass", RUNTIME_CLASS, RuntimeClass, false;
-    Service "", "Service", SERVICE, Service, true;
-    Budget "policy", "PodDisruptionBudget", BUDGET, Budget, true;
-    DeviceClass DEVICES, "DeviceClass", DEVICE_CLASS, DeviceClass, false;
-    Slice DEVICES, "ResourceSlice", SLICE, Pool, false;
-    Claim DEVICES, "ResourceClaim", CLAIM, Claim, true;
-    ClaimTemplate DEVICES, "ResourceClaimTemplate", CLAIM_TEMPLATE, ClaimTemplate, true;
-    Workload "scheduling.k8s.io", "Workload", WORKLOAD, Workload, true;
-    Topology KUEUE, "Topology", TOPOLOGY, Topology, false;
-    Flavor KUEUE, "ResourceFlavor", RESOURCE_FLAVOR, Flavor, false;
-    Cohort KUEUE, "Cohort", COHORT, Cohort, false;
-    ClusterQueue KUEUE, "ClusterQueue", CLUSTER_QUEUE, ClusterQueue, false;
-    LocalQueue KUEUE, "LocalQueue", LOCAL_QUEUE, LocalQueue, true;
-    WorkloadPriorityClass KUEUE, "WorkloadPriorityClass", WORKLOAD_PRIORITY_CLASS, WorkloadPriority, false;
-    QueuedWorkload KUEUE, "Workload", KUEUE_WORKLOAD, Workload, true;
-    DaemonSet "apps", "DaemonSet", DAEMON_SET, Workload, true;
-    Deployment "apps", "Deployment", DEPLOYMENT, Workload, true;
-    ReplicaSet "apps", "ReplicaSet", REPLICA_SET, Workload, true;
-    ReplicationController "", "ReplicationController", REPLICATION_CONTROLLER, Workload, true;
-    StatefulSet "apps", "StatefulSet", STATEFUL_SET, Workload, true;
-    LeaderWorkerSet "leaderworkerset.x-k8s.io", "LeaderWorkerSet", LEADER_WORKER_SET, Workload, true;
-    JobSet "jobset.x-k8s.io", "JobSet", JOB_SET, Workload, true;
-    Job "batch", "Job", JOB, Workload, true;
-    Pod "", "Pod", POD, Workload, true;
+    Node "", "v1", "Node", NODE, Node, false;
+    Namespace "", "v1", "Namespace", NAMESPACE, Namespace, false;
+    PriorityClass "scheduling.k8s.io", "v1", "PriorityClass", PRIORITY_CLASS, PriorityClass, false;
+    RuntimeClass "node.k8s.io", "v1", "RuntimeClass", RUNTIME_CLASS, RuntimeClass, false;
+    Service "", "v1", "Service", SERVICE, Service, true;
+    Budget "policy", "v1", "PodDisruptionBudget", BUDGET, Budget, true;
+    DeviceClass DEVICES, "v1 v1beta2 v1beta1 v1alpha3", "DeviceClass", DEVICE_CLASS, DeviceClass, false;
+    Slice DEVICES, "v1 v1beta2 v1beta1 v1alpha3", "ResourceSlice", SLICE, Pool, false;
+    Claim DEVICES, "v1 v1beta2 v1beta1 v1alpha3", "ResourceClaim", CLAIM, Claim, true;
+    ClaimTemplate DEVICES, "v1 v1beta2 v1beta1 v1alpha3", "ResourceClaimTemplate", CLAIM_TEMPLATE, ClaimTemplate, true;
+    Workload "scheduling.k8s.io", "v1alpha1", "Workload", WORKLOAD, Workload, true;
+    Topology KUEUE, "v1beta2 v1beta1 v1alpha1", "Topology", TOPOLOGY, Topology, false;
+    Flavor KUEUE, "v1beta2 v1beta1", "ResourceFlavor", RESOURCE_FLAVOR, Flavor, false;
+    Cohort KUEUE, "v1beta2 v1beta1 v1alpha1", "Cohort", COHORT, Cohort, false;
+    ClusterQueue KUEUE, "v1beta2 v1beta1", "ClusterQueue", CLUSTER_QUEUE, ClusterQueue, false;
+    LocalQueue KUEUE, "v1beta2 v1beta1", "LocalQueue", LOCAL_QUEUE, LocalQueue, true;
+    WorkloadPriorityClass KUEUE, "v1beta2 v1beta1", "WorkloadPriorityClass", WORKLOAD_PRIORITY_CLASS, WorkloadPriority, false;
+    QueuedWorkload KUEUE, "v1beta2 v1beta1", "Workload", KUEUE_WORKLOAD, Workload, true;
+    DaemonSet "apps", "v1", "DaemonSet", DAEMON_SET, Workload, true;
+    Deployment "apps", "v1", "Deployment", DEPLOYMENT, Workload, true;
+    ReplicaSet "apps", "v1", "ReplicaSet", REPLICA_SET, Workload, true;
+    ReplicationController "", "v1", "ReplicationController", REPLICATION_CONTROLLER, Workload, true;
+    StatefulSet "apps", "v1", "StatefulSet", STATEFUL_SET, Workload, true;
+    LeaderWorkerSet "leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", LEADER_WORKER_SET, Workload, true;
+    JobSet "jobset.x-k8s.io", "v1alpha2", "JobSet", JOB_SET, Workload, true;
+    Job "batch", "v1", "Job", JOB, Workload, true;
+    Pod "", "v1", "Pod", POD, Workload, true;
 }
 
 /// The kinds of other objects that no decision depends on, by group. `*` stands for all kinds of the group. Volumes are

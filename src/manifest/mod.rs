@@ -9,6 +9,7 @@
 //! | --- | --- | --- |
 //! | find | `files` | the files of paths, patterns and folders, in the order of their names |
 //! | read | `read`, `clean`, `fields` | [`Manifests`]: objects with only the data that matters, and counts of the rest |
+//! | refuse | `refused` | faults of what the API server and Kueue refuse |
 //! | default | `defaults` | what the API server and the controllers of nodes add |
 //! | expand | `cluster`, `owners`, `expand` | [`Cluster`]: nodes, pods, and controllers with the pods that they make |
 //! | rename | `rename` | [`NewNames`]: the same objects under other names |
@@ -32,6 +33,7 @@ mod kinds;
 mod namespaces;
 mod owners;
 mod read;
+mod refused;
 mod rename;
 mod selectors;
 mod shape;

@@ -7,10 +7,11 @@ use serde_json::{Map, Value};
 
 use dryrack_yaml::{Node, Report, SourceId, Span, Tree, parse_documents, read_foreign_text};
 
-use crate::clean::clean;
+use crate::clean::{Writer, clean};
 use crate::fields::ANNOTATIONS;
 use crate::files::{Found, find};
 use crate::kinds::{KINDS, Kind, Known, group_of, is_group, is_unfollowed, is_without_meaning, known};
+use crate::refused;
 use crate::unused::Unused;
 use crate::versions;
 
@@ -23,18 +24,28 @@ pub struct Object {
     pub value: Map<String, Value>,
     /// The place of its first key.
     pub span: Span,
-    /// The places of names of other objects, with the key and the name.
+    /// The places of names of other objects and of numbers of pods, with the key and the value.
     pub places: Vec<(&'static str, String, Span)>,
 }
 
 /// The keys whose values name other objects that may be missing.
 const NAMING: [&str; 3] = ["priorityClassName", "runtimeClassName", "resourceClaimTemplateName"];
 
+/// The keys whose values say how many pods a controller makes.
+const COUNTS: [&str; 5] = ["completions", "count", "parallelism", "replicas", "size"];
+
 impl Object {
     /// The place where the object names another one under this key, or else the place of the object.
     pub fn place_of(&self, key: &str, name: &str) -> Span {
         let is_it = |place: &&(&str, String, Span)| place.0 == key && place.1 == name;
         self.places.iter().find(is_it).map_or(self.span, |(.., span)| *span)
+    }
+
+    /// The place of the largest number of pods that the object states, or else the place of the object.
+    pub(crate) fn place_of_most(&self) -> Span {
+        let counts = self.places.iter().filter(|(key, ..)| COUNTS.contains(key));
+        let count = |(_, number, _): &&(&str, String, Span)| number.parse::<u64>().unwrap_or(0);
+        counts.max_by_key(count).map_or(self.span, |(.., span)| *span)
     }
 
     fn metadata(&self, key: &str) -> &str {
@@ -83,8 +94,7 @@ pub struct Manifests {
     /// The place of each object, so that none is given twice.
     known: BTreeMap<(Kind, String, String), Span>,
     files: BTreeSet<std::path::PathBuf>,
-    /// Whether the objects have been read before, with all faults reported.
-    is_checked: bool,
+    writer: Writer,
 }
 
 impl Manifests {
@@ -127,9 +137,18 @@ impl Manifests {
 
     /// Reads one object that was read from a file before, and whose faults are reported.
     pub fn tree_again(&mut self, tree: &Tree, report: &mut Report) {
-        self.is_checked = true;
+        self.tree_of(Writer::Again, tree, report);
+    }
+
+    /// Reads one object that is made of dryrack's own words.
+    pub fn words(&mut self, tree: &Tree, report: &mut Report) {
+        self.tree_of(Writer::Words, tree, report);
+    }
+
+    fn tree_of(&mut self, writer: Writer, tree: &Tree, report: &mut Report) {
+        self.writer = writer;
         self.tree(tree, report);
-        self.is_checked = false;
+        self.writer = Writer::Person;
     }
 
     /// The place where the object at `span` names another one under this key.
@@ -152,10 +171,9 @@ impl Manifests {
         let field =
             |key: &str, listed: &str| tree.get(key).and_then(Tree::scalar).map_or(listed.to_string(), str::to_string);
         let (version, kind) = (field("apiVersion", listed.0), field("kind", listed.1));
-        if let (Some(Node::List(items)), true) = (tree.get("items").map(|items| &items.node), kind.ends_with("List")) {
-            let of = kind.trim_end_matches("List");
+        if let Some(of) = kind.strip_suffix("List").filter(|of| of.is_empty() || tree.get("items").is_some()) {
             let listed = if of.is_empty() { ("", "") } else { (version.as_str(), of) };
-            items.iter().for_each(|item| self.item(item, listed, report));
+            self.items(tree, listed, place, report);
             return;
         }
         for (key, found, example) in [("apiVersion", &version, "batch/v1"), ("kind", &kind, "Job")] {
@@ -168,8 +186,27 @@ impl Manifests {
             return;
         }
         match known(group_of(&version), &kind) {
+            Some(known) if !has_version(known, &version) => {
+                let message = format!("`{kind}` is not a kind of `{version}`");
+                let span = tree.get("apiVersion").map_or(place, |value| value.span);
+                report.error_with_help(span, message, format!("write `{}`", usual_version(known)));
+            }
             Some(known) => self.object(tree, known, version, place, report),
             None => self.other(tree, &version, &kind, place, report),
+        }
+    }
+
+    /// The objects of a list.
+    fn items(&mut self, tree: &Tree, listed: (&str, &str), place: Span, report: &mut Report) {
+        let help = "write each object behind `- `, as `kubectl get -o yaml` does";
+        match tree.get("items") {
+            Some(Tree { node: Node::List(items), .. }) => items.iter().for_each(|item| self.item(item, listed, report)),
+            Some(items) if !items.is_nothing() => {
+                let message = format!("expected a list of objects as `items`, found {}", items.kind());
+                report.error_with_help(items.span, message, help);
+            }
+            Some(_) => {}
+            None => report.error_with_help(place, "the list lacks `items`", help),
         }
     }
 
@@ -207,8 +244,17 @@ impl Manifests {
     }
 
     fn object(&mut self, tree: &Tree, known: &'static Known, api_version: String, span: Span, report: &mut Report) {
-        let cleaned = clean(tree, known.name, known.fields, self.is_checked, report, &mut self.unused);
+        // The API server does not look into the pods of Kueue's workloads.
+        let writer = match (self.writer, known.kind) {
+            (Writer::Person, Kind::QueuedWorkload) => Writer::Words,
+            (writer, _) => writer,
+        };
+        let cleaned = clean(tree, known.name, known.fields, writer, report, &mut self.unused);
         let Some(value) = cleaned else { return };
+        if let (Some(metadata), Writer::Person) = (tree.get("metadata"), self.writer) {
+            let is_label = matches!(known.kind, Kind::Namespace | Kind::Service | Kind::LeaderWorkerSet);
+            refused::name(metadata, is_label, report);
+        }
         let mut places = Vec::new();
         find_places(tree, &mut places);
         let mut object = Object { kind: known.kind, api_version, value, span, places };
@@ -252,12 +298,12 @@ fn keep_own_annotations(value: &mut Value) {
     }
 }
 
-/// Finds the names of other objects.
+/// Finds the names of other objects, and numbers of pods.
 fn find_places(tree: &Tree, places: &mut Vec<(&'static str, String, Span)>) {
     match &tree.node {
         Node::Map(entries) => {
             for entry in entries {
-                let key = NAMING.iter().find(|key| **key == entry.key);
+                let key = NAMING.iter().chain(&COUNTS).find(|key| **key == entry.key);
                 match (key, entry.value.scalar()) {
                     (Some(key), Some(name)) => places.push((key, name.to_string(), entry.value.span)),
                     _ => find_places(&entry.value, places),
@@ -274,11 +320,12 @@ fn is_likely_slip(group: &str) -> bool {
     is_group(group) || matches!(group, "extensions" | "core" | "autoscaling" | "networking.k8s.io")
 }
 
+fn has_version(known: &Known, api_version: &str) -> bool {
+    let version = api_version.rsplit('/').next();
+    known.versions.split(' ').any(|served| Some(served) == version)
+}
+
 fn usual_version(known: &Known) -> String {
-    match known.group {
-        "" => "v1".to_string(),
-        "kueue.x-k8s.io" => format!("{}/v1beta1", known.group),
-        "jobset.x-k8s.io" => format!("{}/v1alpha2", known.group),
-        group => format!("{group}/v1"),
-    }
+    let usual = known.versions.split(' ').next().unwrap_or_default();
+    if known.group.is_empty() { usual.to_string() } else { format!("{}/{usual}", known.group) }
 }

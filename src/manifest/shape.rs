@@ -3,6 +3,8 @@
 //! One table of fields serves three purposes: the check of a file, the choice of what is kept, and the replacement of
 //! names.
 
+use crate::refused::Rule;
+
 /// What a text names. Texts of equal kind that are equal name the same thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Named {
@@ -97,11 +99,13 @@ pub struct Fields {
     pub unfollowed: &'static str,
     /// Whether the object may have fields that are not listed here. The system writes a status, not a person.
     pub is_open: bool,
+    /// What the API refuses though each field has the right shape.
+    pub rule: Option<Rule>,
 }
 
 impl Fields {
     pub const fn of(what: &'static str, read: &'static [(&'static str, Shape)]) -> Fields {
-        Fields { what, read, required: &[], unused: "", unfollowed: "", is_open: false }
+        Fields { what, read, required: &[], unused: "", unfollowed: "", is_open: false, rule: None }
     }
 
     pub const fn requires(self, required: &'static [&'static str]) -> Fields {
@@ -118,6 +122,10 @@ impl Fields {
 
     pub const fn open(self) -> Fields {
         Fields { is_open: true, ..self }
+    }
+
+    pub const fn refuses(self, rule: Rule) -> Fields {
+        Fields { rule: Some(rule), ..self }
     }
 
     pub fn shape_of(&self, name: &str) -> Option<&'static Shape> {

@@ -123,6 +123,7 @@ spec: {priorityClassName: high, containers: [{name: main}]}
 #[test]
 fn every_kind_of_controller_makes_its_pods() {
     let template = "{spec: {containers: [{name: main}]}}";
+    let ends = "{spec: {restartPolicy: Never, containers: [{name: main}]}}";
     let node = |name: &str, rest: &str| format!("{{apiVersion: v1, kind: Node, metadata: {{name: {name}, {rest}}}}}");
     let nodes = format!(
         "{}\n---\n{}\n---\n{{apiVersion: v1, kind: Node, metadata: {{name: c}}, spec: {{unschedulable: true, taints: \
@@ -136,12 +137,13 @@ fn every_kind_of_controller_makes_its_pods() {
         (
             "v1",
             "ReplicationController",
-            format!("{{replicas: 2, selector: {{a: b}}, template: {template}}}"),
+            "{replicas: 2, selector: {a: b}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: main}]}}}"
+                .to_string(),
             "x-0 x-1",
         ),
         ("apps/v1", "StatefulSet", format!("{{replicas: 2, ordinals: {{start: 5}}, template: {template}}}"), "x-5 x-6"),
-        ("batch/v1", "Job", format!("{{template: {template}}}"), "x-0"),
-        ("batch/v1", "Job", format!("{{parallelism: 0, template: {template}}}"), ""),
+        ("batch/v1", "Job", format!("{{template: {ends}}}"), "x-0"),
+        ("batch/v1", "Job", format!("{{parallelism: 0, template: {ends}}}"), ""),
         ("apps/v1", "DaemonSet", format!("{{template: {template}}}"), "x-a x-b"),
         (
             "apps/v1",
@@ -202,7 +204,7 @@ fn a_pod_that_exists_is_not_made_again() {
     let pod = r#""spec": {"nodeName": "a", "containers": [{"name": "main"}]}, "status": {"phase": "Running", "startTime": "2026-01-01T00:00:10Z"}"#;
     let ended = r#""spec": {"nodeName": "a", "containers": [{"name": "main"}]}, "status": {"phase": "Failed"}"#;
     let job = r#"{"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "n"},
-        "spec": {"completions": 5, "parallelism": 2, "template": {"spec": {"containers": [{"name": "main"}]}}},
+        "spec": {"completions": 5, "parallelism": 2, "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "main"}]}}},
         "status": {"succeeded": 2}}"#;
     let items = [
         format!(r#"{{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {{"name": "d", "namespace": "n"}}, {spec}}}"#),
@@ -211,7 +213,7 @@ fn a_pod_that_exists_is_not_made_again() {
         owned("Pod", "d-1-y", "ReplicaSet", "d-1", ended),
         job.to_string(),
         owned("Pod", "j-x", "Job", "j", pod),
-        r#"{"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "old"}, "spec": {"template": {"spec": {"containers": []}}},
+        r#"{"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "old"}, "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "main"}]}}},
         "status": {"conditions": [{"type": "Complete", "status": "True"}]}}"#
             .to_string(),
     ];
@@ -260,9 +262,9 @@ fn a_slip_has_its_place_and_the_nearest_name() {
         ("kind: Pod\nmetadata: {name: a}".to_string(), "1:1", "the object lacks `apiVersion`", "batch/v1"),
         ("apiVersion: apps/v1\nkind: Deploymnt\n".to_string(), "2:7", "`Deploymnt` is not a kind of `apps/v1`", "`Deployment`"),
         ("apiVersion: v1\nkind: Job\n".to_string(), "1:13", "`Job` is not a kind of `v1`", "write `batch/v1`"),
-        ("apiVersion: v1\nkind: Pod\nmetadata: {}\nspec: {containers: []}".to_string(), "1:1", "lacks `metadata.name`", "add"),
+        ("apiVersion: v1\nkind: Pod\nmetadata: {}\nspec: {containers: [{name: m}]}".to_string(), "1:1", "lacks `metadata.name`", "add"),
         ("apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec: {}\n".to_string(), "4:7", "the spec of a job lacks `template`", "add"),
-        ("apiVersion: batch/v1\nkind: Job\nmetadata: {name: j, annotations: {dryrack/duraton: 5m}}\nspec: {template: {spec: {containers: []}}}\n".to_string(), "3:35", "unknown annotation `dryrack/duraton`", "`dryrack/duration`"),
+        ("apiVersion: batch/v1\nkind: Job\nmetadata: {name: j, annotations: {dryrack/duraton: 5m}}\nspec: {template: {spec: {restartPolicy: Never, containers: [{name: m}]}}}\n".to_string(), "3:35", "unknown annotation `dryrack/duraton`", "`dryrack/duration`"),
         ("apiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ .Values.name }}\n".to_string(), "4:9", "this is a template", "helm template"),
         (format!("{0}---\n{0}", pod("priority: 1")), "8:1", "Pod `a` is given twice", "test.yaml:1 already"),
     ];
@@ -284,8 +286,9 @@ fn all_faults_are_told_at_once() {
 
 #[test]
 fn an_unknown_field_of_a_later_release_is_a_warning() {
-    let (manifests, _, faults) =
-        read("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [], quantumEntanglement: 1}\n");
+    let (manifests, _, faults) = read(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: m}], quantumEntanglement: 1}\n",
+    );
     assert!(faults.starts_with("warning: unknown field `quantumEntanglement`"), "{faults}");
     assert!(manifests.unused.can_change_decisions());
 }
@@ -293,7 +296,7 @@ fn an_unknown_field_of_a_later_release_is_a_warning() {
 #[test]
 fn what_is_not_followed_is_told_once() {
     let (manifests, _) = fine(
-        "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers: []\n  volumes: [{name: x, persistentVolumeClaim: \
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers: [{name: m}]\n  volumes: [{name: x, persistentVolumeClaim: \
          {claimName: data}}, {name: y, emptyDir: {}}]\n---\napiVersion: v1\nkind: ConfigMap\n---\napiVersion: cert-manager.io/v1\nkind: Issuer\n",
     );
     let notes = manifests.unused.notes();
@@ -379,7 +382,8 @@ spec: {containers: [{name: m}], resourceClaims: [{name: g, resourceClaimTemplate
 apiVersion: batch/v1
 kind: Job
 metadata: {name: j}
-spec: {parallelism: 2, template: {spec: {containers: [{name: m}], resourceClaims: [{name: g, resourceClaimTemplateName: gpu}]}}}
+spec: {parallelism: 2, template: {spec: {restartPolicy: Never, containers: [{name: m}],
+  resourceClaims: [{name: g, resourceClaimTemplateName: gpu}]}}}
 ",
     );
     let claim = &cluster.claims[0];
@@ -406,7 +410,9 @@ fn what_is_written_is_read_as_the_same_data() {
 #[test]
 fn files_folders_and_patterns_are_found_in_the_order_of_their_names() {
     let folder = tempfile::tempdir().unwrap();
-    let pod = |name: &str| format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec: {{containers: []}}\n");
+    let pod = |name: &str| {
+        format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec: {{containers: [{{name: m}}]}}\n")
+    };
     for (path, text) in [
         ("jobs/b.yaml", pod("b")),
         ("jobs/a.yml", pod("a")),
@@ -415,7 +421,7 @@ fn files_folders_and_patterns_are_found_in_the_order_of_their_names() {
         ("jobs/values.yaml", "replicas: 3\n".to_string()),
         (
             "one.json",
-            r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "j"}, "spec": {"containers": []}}"#.to_string(),
+            r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "j"}, "spec": {"containers": [{"name": "m"}]}}"#.to_string(),
         ),
     ] {
         let path = folder.path().join(path);

@@ -2,6 +2,7 @@
 
 use super::meta::{LABEL_SELECTOR, METADATA, RESOURCES, TOLERATION};
 use super::pod::PREEMPTION;
+use crate::refused;
 use crate::shape::{Fields, Named, Shape};
 
 pub const NAMESPACE: Fields = Fields::of("a namespace", &[("metadata", METADATA)]).unused("spec status");
@@ -26,6 +27,7 @@ pub const PRIORITY_CLASS: Fields = Fields::of(
     ],
 )
 .requires(&["value"])
+.refuses(refused::priority_class)
 .unused("description");
 
 pub const RUNTIME_CLASS: Fields = Fields::of(
@@ -54,6 +56,7 @@ const BUDGET_SPEC: Fields = Fields::of(
     "the spec of a pod disruption budget",
     &[("selector", LABEL_SELECTOR), ("minAvailable", Shape::CountOrPercent), ("maxUnavailable", Shape::CountOrPercent)],
 )
+.refuses(refused::budget)
 .unused("unhealthyPodEvictionPolicy");
 
 const BUDGET_STATUS: Fields = Fields::of(

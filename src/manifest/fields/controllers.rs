@@ -2,13 +2,15 @@
 
 use super::meta::{LABEL_SELECTOR, METADATA};
 use super::pod::TEMPLATE;
+use crate::refused;
 use crate::shape::{Fields, Named, Shape};
 
 pub const JOB: Fields = Fields::of(
     "a job",
     &[("metadata", METADATA), ("spec", Shape::Fields(&JOB_SPEC)), ("status", Shape::Fields(&JOB_STATUS))],
 )
-.requires(&["spec"]);
+.requires(&["spec"])
+.refuses(refused::job);
 
 const JOB_SPEC: Fields = Fields::of(
     "the spec of a job",
@@ -56,6 +58,7 @@ const DEPLOYMENT_SPEC: Fields = Fields::of(
     &[("replicas", Shape::COUNT), ("selector", LABEL_SELECTOR), ("template", TEMPLATE)],
 )
 .requires(&["template"])
+.refuses(refused::controller)
 .unused("minReadySeconds paused progressDeadlineSeconds revisionHistoryLimit strategy");
 
 pub const REPLICA_SET: Fields =
@@ -68,6 +71,7 @@ const REPLICA_SET_SPEC: Fields = Fields::of(
     &[("replicas", Shape::COUNT), ("selector", LABEL_SELECTOR), ("template", TEMPLATE)],
 )
 .requires(&["template"])
+.refuses(refused::controller)
 .unused("minReadySeconds");
 
 pub const REPLICATION_CONTROLLER: Fields = Fields::of(
@@ -82,6 +86,7 @@ const REPLICATION_CONTROLLER_SPEC: Fields = Fields::of(
     &[("replicas", Shape::COUNT), ("selector", Shape::Labels), ("template", TEMPLATE)],
 )
 .requires(&["template"])
+.refuses(refused::replication_controller)
 .unused("minReadySeconds");
 
 pub const STATEFUL_SET: Fields =
@@ -100,6 +105,7 @@ const STATEFUL_SET_SPEC: Fields = Fields::of(
     ],
 )
 .requires(&["template"])
+.refuses(refused::controller)
 .unused("minReadySeconds persistentVolumeClaimRetentionPolicy revisionHistoryLimit serviceName updateStrategy")
 .unfollowed("volumeClaimTemplates");
 
@@ -111,6 +117,7 @@ pub const DAEMON_SET: Fields =
 const DAEMON_SET_SPEC: Fields =
     Fields::of("the spec of a daemon set", &[("selector", LABEL_SELECTOR), ("template", TEMPLATE)])
         .requires(&["template"])
+        .refuses(refused::controller)
         .unused("minReadySeconds revisionHistoryLimit updateStrategy");
 
 pub const JOB_SET: Fields = Fields::of(
@@ -132,6 +139,7 @@ const REPLICATED_JOB: Fields = Fields::of(
     &[("name", Shape::Name(Named::Part)), ("replicas", Shape::COUNT), ("template", Shape::Fields(&JOB_TEMPLATE))],
 )
 .requires(&["name", "template"])
+.refuses(refused::replicated_job)
 .unused("groupName")
 .unfollowed("dependsOn");
 

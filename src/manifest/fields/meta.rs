@@ -1,5 +1,6 @@
 //! Metadata, labels and selectors of labels.
 
+use crate::refused;
 use crate::shape::{Fields, Named, Shape};
 
 /// The annotations that matter to a rehearsal.
@@ -81,14 +82,15 @@ const REQUIREMENT: Fields = Fields::of(
         ("values", Shape::List(&Shape::LabelValue("key"))),
     ],
 )
-.requires(&["key", "operator"]);
+.requires(&["key", "operator"])
+.refuses(refused::requirement);
 
 pub const LABEL_SELECTOR: Shape = Shape::Fields(&SELECTOR);
 
-pub const NODE_SELECTOR: Shape = Shape::Fields(&Fields::of(
-    "a node selector",
-    &[("nodeSelectorTerms", Shape::List(&Shape::Fields(&NODE_SELECTOR_TERM)))],
-));
+pub const NODE_SELECTOR: Shape = Shape::Fields(
+    &Fields::of("a node selector", &[("nodeSelectorTerms", Shape::List(&Shape::Fields(&NODE_SELECTOR_TERM)))])
+        .refuses(refused::node_selector),
+);
 
 pub const NODE_SELECTOR_TERM: Fields = Fields::of(
     "a node selector term",
@@ -108,7 +110,8 @@ const NODE_REQUIREMENT: Fields = Fields::of(
         ("values", Shape::List(&Shape::LabelValue("key"))),
     ],
 )
-.requires(&["key", "operator"]);
+.requires(&["key", "operator"])
+.refuses(refused::node_requirement);
 
 const NODE_FIELD_REQUIREMENT: Fields = Fields::of(
     "a requirement on the fields of nodes",
@@ -118,7 +121,8 @@ const NODE_FIELD_REQUIREMENT: Fields = Fields::of(
         ("values", Shape::List(&Shape::Name(Named::Node))),
     ],
 )
-.requires(&["key", "operator"]);
+.requires(&["key", "operator"])
+.refuses(refused::node_field_requirement);
 
 pub const TAINT: Fields = Fields::of(
     "a taint",
@@ -140,7 +144,8 @@ pub const TOLERATION: Fields = Fields::of(
         ("effect", Shape::Word(&["NoSchedule", "PreferNoSchedule", "NoExecute", ""])),
         ("tolerationSeconds", Shape::Whole { least: i64::MIN, most: i64::MAX }),
     ],
-);
+)
+.refuses(refused::toleration);
 
 /// Amounts of resources, by name.
 pub const RESOURCES: Shape = Shape::Map(Some(Named::Resource), &Shape::Quantity);

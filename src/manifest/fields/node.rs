@@ -1,6 +1,7 @@
 //! Nodes.
 
 use super::meta::{METADATA, RESOURCES, TAINT};
+use crate::refused;
 use crate::shape::{Fields, Named, Shape};
 
 pub const NODE: Fields =
@@ -21,6 +22,7 @@ const STATUS: Fields = Fields::of(
         ("images", Shape::List(&Shape::Fields(&IMAGE))),
     ],
 )
+.refuses(refused::node)
 .unused(
     "addresses config daemonEndpoints declaredFeatures features nodeInfo phase runtimeHandlers volumesAttached \
      volumesInUse",

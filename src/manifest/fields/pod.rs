@@ -1,6 +1,7 @@
 //! Pods and their templates.
 
 use super::meta::{LABEL_SELECTOR, METADATA, NODE_SELECTOR, NODE_SELECTOR_TERM, RESOURCES, TOLERATION};
+use crate::refused;
 use crate::shape::{Fields, Named, Shape};
 
 pub const POD: Fields =
@@ -41,6 +42,7 @@ const SPEC: Fields = Fields::of(
     ],
 )
 .requires(&["containers"])
+.refuses(refused::pod)
 .unused(
     "automountServiceAccountToken dnsConfig dnsPolicy enableServiceLinks ephemeralContainers hostAliases hostIPC \
      hostPID hostUsers hostname hostnameOverride imagePullSecrets os readinessGates securityContext serviceAccount \
@@ -60,6 +62,7 @@ const CONTAINER: Fields = Fields::of(
         ("restartPolicy", RESTART),
     ],
 )
+.refuses(refused::container)
 .unused(
     "args command env envFrom imagePullPolicy lifecycle livenessProbe readinessProbe resizePolicy restartPolicyRules \
      securityContext startupProbe stdin stdinOnce terminationMessagePath terminationMessagePolicy tty volumeDevices \
@@ -67,7 +70,9 @@ const CONTAINER: Fields = Fields::of(
 );
 
 const REQUIREMENTS: Fields =
-    Fields::of("the resources of a container", &[("requests", RESOURCES), ("limits", RESOURCES)]).unused("claims");
+    Fields::of("the resources of a container", &[("requests", RESOURCES), ("limits", RESOURCES)])
+        .refuses(refused::resources)
+        .unused("claims");
 
 const PORT: Fields = Fields::of(
     "a port of a container",
@@ -156,7 +161,8 @@ const AFFINITY_TERM: Fields = Fields::of(
         ("mismatchLabelKeys", LABEL_KEYS),
     ],
 )
-.requires(&["topologyKey"]);
+.requires(&["topologyKey"])
+.refuses(refused::affinity_term);
 
 const LABEL_KEYS: Shape = Shape::List(&Shape::Name(Named::LabelKey));
 
@@ -179,7 +185,8 @@ const SPREAD: Fields = Fields::of(
         ("matchLabelKeys", LABEL_KEYS),
     ],
 )
-.requires(&["maxSkew", "topologyKey", "whenUnsatisfiable"]);
+.requires(&["maxSkew", "topologyKey", "whenUnsatisfiable"])
+.refuses(refused::spread);
 
 const INCLUSION: Shape = Shape::Word(&["Honor", "Ignore"]);
 

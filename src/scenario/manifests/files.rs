@@ -131,7 +131,8 @@ fn annotate(object: &mut Object, entry: &Listed, earliest: Option<Seconds>) {
     }
 }
 
-/// The object as a tree. Each part has the place of the object, except for the names of other objects.
+/// The object as a tree. Each part has the place of the object, except for the names of other objects and
+/// numbers of pods.
 fn tree_of(object: &Object) -> Tree {
     let mut whole = Map::new();
     whole.insert("apiVersion".to_string(), Value::from(object.api_version.as_str()));
@@ -156,7 +157,11 @@ fn part(value: &Value, span: Span, object: &Object) -> Tree {
         Value::Array(items) => Node::List(items.iter().map(|item| part(item, object.span, object)).collect()),
         Value::Object(fields) => {
             let entry = |(key, value): (&String, &Value)| {
-                let own = value.as_str().map_or(object.span, |name| object.place_of(key, name));
+                let own = match value {
+                    Value::String(name) => object.place_of(key, name),
+                    Value::Number(number) => object.place_of(key, &number.to_string()),
+                    _ => object.span,
+                };
                 Entry { key: key.clone(), key_span: object.span, value: part(value, own, object) }
             };
             Node::Map(fields.iter().map(entry).collect())

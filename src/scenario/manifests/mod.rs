@@ -65,7 +65,7 @@ pub(super) fn read(
             false => manifests.tree(tree, report),
         }
     }
-    short.objects.iter().for_each(|tree| manifests.tree(tree, report));
+    short.objects.iter().for_each(|tree| manifests.words(tree, report));
     // Without the faulty parts, more would seem wrong.
     if report.has_errors() && !had_errors {
         return Lowered::default();

@@ -36,18 +36,24 @@ fn a_node_keeps_its_amounts_and_its_gpus_are_found_in_the_catalog() {
 const POD: &str =
     "spec: {containers: [{name: m, resources: {requests: {cpu: 1, memory: 1Gi}, limits: {nvidia.com/gpu: 1}}}]}";
 
+/// The pod of a Job.
+fn ending() -> String {
+    POD.replace("{containers", "{restartPolicy: Never, containers")
+}
+
 #[test]
 fn controllers_are_jobs_and_their_pods_are_replicas() {
     let loaded = of_objects(&format!(
         "
   - {{apiVersion: apps/v1, kind: Deployment, metadata: {{name: web}}, spec: {{replicas: 3, template: {{{POD}}}}}}}
   - {{apiVersion: batch/v1, kind: Job, metadata: {{name: train, annotations: {{dryrack/duration: 5m, dryrack/at: 1m}}}},
-     spec: {{completions: 4, parallelism: 2, backoffLimit: 1, activeDeadlineSeconds: 600, template: {{{POD}}}}}}}
-  - {{apiVersion: batch/v1, kind: Job, metadata: {{name: one}}, spec: {{template: {{{POD}}}}}}}
-  - {{apiVersion: batch/v1, kind: Job, metadata: {{name: same}}, spec: {{template: {{{POD}}}}}}}
-  - {{apiVersion: batch/v1, kind: Job, metadata: {{name: same, namespace: other}}, spec: {{template: {{{POD}}}}}}}
-  - {{apiVersion: apps/v1, kind: DaemonSet, metadata: {{name: agent}}, spec: {{template: {{spec: {{containers: []}}}}}}}}
-"
+     spec: {{completions: 4, parallelism: 2, backoffLimit: 1, activeDeadlineSeconds: 600, template: {{{ending}}}}}}}
+  - {{apiVersion: batch/v1, kind: Job, metadata: {{name: one}}, spec: {{template: {{{ending}}}}}}}
+  - {{apiVersion: batch/v1, kind: Job, metadata: {{name: same}}, spec: {{template: {{{ending}}}}}}}
+  - {{apiVersion: batch/v1, kind: Job, metadata: {{name: same, namespace: other}}, spec: {{template: {{{ending}}}}}}}
+  - {{apiVersion: apps/v1, kind: DaemonSet, metadata: {{name: agent}}, spec: {{template: {{spec: {{containers: [{{name: m}}]}}}}}}}}
+",
+        ending = ending()
     ));
     let jobs = &loaded.rehearsal.arrivals;
     let names: Vec<&str> = jobs.iter().map(|job| &*job.spec.name).collect();
@@ -89,7 +95,8 @@ fn files_say_when_pods_arrive_and_a_log_needs_no_file() {
     let job = |name: &str, created: &str| {
         format!(
             "apiVersion: batch/v1\nkind: Job\nmetadata: {{name: {name}, creationTimestamp: \"{created}\"}}\n\
-             spec: {{template: {{{POD}}}}}\n"
+             spec: {{template: {{{}}}}}\n",
+            ending()
         )
     };
     let text = format!("{}---\n{}", job("a", "2026-01-01T00:00:05Z"), job("b", "2026-01-01T00:02:05Z"));
@@ -111,7 +118,7 @@ fn a_fault_in_a_file_has_its_place_in_that_file() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(
         folder.path().join("pod.yaml"),
-        "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers: []\n  toleration: []\n",
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers: [{name: m}]\n  toleration: []\n",
     )
     .expect("written");
     let text = format!("scenario: Faulty\nfiles: [pod.yaml, none.yaml]\nmanifests:{NODE}\n");

@@ -1,0 +1,123 @@
+//! Whole objects: controllers, budgets and classes.
+
+use dryrack_yaml::{Node, Report, Tree};
+
+use super::{has, list, map, place, refuse, text};
+use crate::api::PriorityClass;
+
+/// The spec of a Deployment, a ReplicaSet, a StatefulSet or a DaemonSet.
+pub fn controller(tree: &Tree, report: &mut Report) {
+    let Some(selector) = tree.get("selector").filter(|selector| matches!(selector.node, Node::Map(_))) else {
+        return restarts_always(tree, report);
+    };
+    let is_empty = map(selector, "matchLabels").next().is_none() && list(selector, "matchExpressions").is_empty();
+    let label = |key: &str| tree.get("template")?.get("metadata")?.get("labels")?.get(key)?.scalar();
+    let holds = map(selector, "matchLabels")
+        .all(|(key, _, value)| label(key) == Some(value.scalar().unwrap_or_default()))
+        && list(selector, "matchExpressions").iter().all(|requirement| {
+            let own = label(text(requirement, "key"));
+            let is_in = list(requirement, "values").iter().any(|value| value.scalar() == own);
+            match text(requirement, "operator") {
+                "In" => own.is_some() && is_in,
+                "NotIn" => own.is_none() || !is_in,
+                "Exists" => own.is_some(),
+                "DoesNotExist" => own.is_none(),
+                // It is refused as it stands.
+                _ => true,
+            }
+        });
+    mismatch(tree, is_empty, !holds, report);
+    restarts_always(tree, report);
+}
+
+/// The spec of a ReplicationController, whose selector is a map of labels.
+pub fn replication_controller(tree: &Tree, report: &mut Report) {
+    let label = |key: &str| tree.get("template")?.get("metadata")?.get("labels")?.get(key)?.scalar();
+    let holds = map(tree, "selector").all(|(key, _, value)| label(key) == value.scalar());
+    mismatch(tree, false, !holds, report);
+    restarts_always(tree, report);
+}
+
+fn mismatch(tree: &Tree, is_empty: bool, differs: bool, report: &mut Report) {
+    let refusals = [
+        (is_empty, "selector", "the selector is empty", "write the labels of the template, as `matchLabels:`"),
+        (
+            differs && !is_empty,
+            "selector",
+            "the selector does not match the labels of the template",
+            "write the same labels in `template.metadata.labels`",
+        ),
+    ];
+    refuse(tree, &refusals, report);
+}
+
+fn restarts_always(tree: &Tree, report: &mut Report) {
+    let Some(spec) = tree.get("template").and_then(|template| template.get("spec")) else { return };
+    let refusals = [(
+        !matches!(text(spec, "restartPolicy"), "" | "Always"),
+        "restartPolicy",
+        "the pods of this kind always restart",
+        "write `restartPolicy: Always`, or leave it out",
+    )];
+    refuse(spec, &refusals, report);
+}
+
+/// A Job. Without a policy, its pods would always restart.
+pub fn job(tree: &Tree, report: &mut Report) {
+    let Some(spec) = pod_of(tree) else { return };
+    let refusals = [(
+        !has(spec, "restartPolicy"),
+        "restartPolicy",
+        "a Job needs a restart policy: without one, its pods restart always",
+        "add `restartPolicy: Never` or `restartPolicy: OnFailure`",
+    )];
+    refuse(spec, &refusals, report);
+    ends(spec, report);
+}
+
+/// A job of a JobSet, which fills in a missing policy.
+pub fn replicated_job(tree: &Tree, report: &mut Report) {
+    if let Some(spec) = tree.get("template").and_then(pod_of) {
+        ends(spec, report);
+    }
+}
+
+fn pod_of(job: &Tree) -> Option<&Tree> {
+    job.get("spec")?.get("template")?.get("spec").filter(|spec| matches!(spec.node, Node::Map(_)))
+}
+
+fn ends(spec: &Tree, report: &mut Report) {
+    let restarts = text(spec, "restartPolicy") == "Always";
+    let help = "write `restartPolicy: Never` or `restartPolicy: OnFailure`";
+    refuse(spec, &[(restarts, "restartPolicy", "the pods of a Job may not restart always", help)], report);
+}
+
+/// The spec of a PodDisruptionBudget.
+pub fn budget(tree: &Tree, report: &mut Report) {
+    let has_both = has(tree, "minAvailable") && has(tree, "maxUnavailable");
+    let message = "`minAvailable` and `maxUnavailable` cannot be both set";
+    refuse(tree, &[(has_both, "maxUnavailable", message, "remove one of them")], report);
+}
+
+/// A PriorityClass. Only the system has classes above a thousand million.
+pub fn priority_class(tree: &Tree, report: &mut Report) {
+    const LARGEST: i64 = 1_000_000_000;
+    let Some(metadata) = tree.get("metadata") else { return };
+    let (name, value) = (text(metadata, "name"), text(tree, "value").parse::<i64>());
+    let system = PriorityClass::SYSTEM.iter().find(|(known, _)| *known == name);
+    match (system, value) {
+        (Some((_, known)), Ok(value)) if value != i64::from(*known) => {
+            let message = format!("the value of `{name}` is {known}, found {value}");
+            report.error_with_help(place(tree, "value"), message, format!("write {known}, or another name"));
+        }
+        (None, Ok(value)) if value > LARGEST => {
+            let message = format!("the value of a PriorityClass is at most {LARGEST}, found {value}");
+            report.error_with_help(place(tree, "value"), message, "write a smaller number");
+        }
+        _ => {}
+    }
+    if system.is_none() && name.starts_with("system-") {
+        let message = format!("`{name}` begins with `system-`, which is for the classes of Kubernetes");
+        report.error_with_help(place(metadata, "name"), message, "write another name");
+    }
+}

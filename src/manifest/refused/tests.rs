@@ -1,0 +1,328 @@
+//! What is refused, with its place. The sentences behind `//` are those of the API server or of Kueue's webhook.
+
+use dryrack_yaml::Report;
+
+use crate::Manifests;
+
+/// The rendered faults of a text.
+fn faults(text: &str) -> String {
+    let mut report = Report::default();
+    let source = report.add_source("test.yaml", text);
+    let mut manifests = Manifests::default();
+    manifests.text(source, text, true, &mut report);
+    manifests.cluster(&mut report);
+    report.finish().to_string()
+}
+
+fn pod(spec: &str) -> String {
+    format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: a}}\nspec:\n  containers: [{{name: main}}]\n  {spec}\n")
+}
+
+fn container(resources: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: a}}\nspec:\n  containers:\n  - name: main\n    resources: {resources}\n"
+    )
+}
+
+fn object(version: &str, kind: &str, spec: &str) -> String {
+    format!("apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\nspec:\n  {spec}\n")
+}
+
+const TEMPLATE: &str = "template: {metadata: {labels: {app: x}}, spec: {containers: [{name: m}]}}";
+
+fn deployment(spec: &str) -> String {
+    object("apps/v1", "Deployment", &format!("{spec}\n  {TEMPLATE}"))
+}
+
+/// Checks that each text has this error only, and that its place is that of the text in the middle.
+fn expect(rows: &[(String, &str, &str)]) {
+    for (text, at, message) in rows {
+        let found = faults(text);
+        assert_eq!(found.matches("error: ").count(), 1, "{text}\n{found}");
+        assert!(found.contains(&format!("error: {message}")), "{text}\n{found}\nlacks {message}");
+        let place = found.split("test.yaml:").nth(1).and_then(|rest| rest.lines().next()).unwrap_or_default();
+        let (line, column) = place.split_once(':').expect("a line and a column");
+        let line = text.lines().nth(line.parse::<usize>().expect("a number") - 1).unwrap_or_default();
+        let rest = &line[column.parse::<usize>().expect("a number") - 1..];
+        assert!(rest.starts_with(at), "{text}\n{found}\nis not at {at}");
+    }
+}
+
+fn accept(rows: &[String]) {
+    for text in rows {
+        assert_eq!(faults(text), "", "{text}");
+    }
+}
+
+#[test]
+fn resources_are_refused() {
+    expect(&[
+        // must be an integer
+        (container("{limits: {nvidia.com/gpu: 0.5}}"), "0.5", "`nvidia.com/gpu` must be an integer, found `0.5`"),
+        (container("{limits: {nvidia.com/gpu: 1500m}}"), "1500m", "`nvidia.com/gpu` must be an integer, found `1500m`"),
+        // must be greater than or equal to 0
+        (
+            container("{limits: {nvidia.com/gpu: -1}}"),
+            "-1",
+            "expected a quantity from 0 as `nvidia.com/gpu`, found `-1`",
+        ),
+        (container("{requests: {cpu: -500m}}"), "-500m", "expected a quantity from 0 as `cpu`, found `-500m`"),
+        // Limit must be set for non overcommitable resources
+        (container("{requests: {nvidia.com/gpu: 1}}"), "nvidia.com/gpu: 1", "`nvidia.com/gpu` needs a limit"),
+        // must be equal to nvidia.com/gpu limit of 2
+        (
+            container("{requests: {nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: 2}}"),
+            "1}, limits",
+            "the request of `nvidia.com/gpu` must equal its limit of 2, found `1`",
+        ),
+        // must be less than or equal to cpu limit of 1
+        (
+            container("{requests: {cpu: 2}, limits: {cpu: 1}}"),
+            "2}, limits",
+            "the request of `cpu` is above its limit of 1, found `2`",
+        ),
+        // must be a standard resource for containers
+        (container("{limits: {gpu: 1}}"), "gpu: 1", "`gpu` is not a resource of containers"),
+        (
+            "apiVersion: v1\nkind: Node\nmetadata: {name: n}\nstatus: {allocatable: {cpu: -1}}\n".to_string(),
+            "-1",
+            "expected a quantity from 0 as `cpu`",
+        ),
+        (
+            "apiVersion: v1\nkind: Node\nmetadata: {name: n}\nstatus: {allocatable: {nvidia.com/gpu: 4096}}\n"
+                .to_string(),
+            "4096",
+            "a node has at most 1,024 GPUs here, found `4096`",
+        ),
+    ]);
+    accept(&[
+        container("{limits: {nvidia.com/gpu: 1000m, cpu: 500m}}"),
+        container("{requests: {nvidia.com/gpu: 2, memory: 1Gi}, limits: {nvidia.com/gpu: \"2\", memory: 1024Mi}}"),
+        container("{requests: {hugepages-2Mi: 4Mi}, limits: {hugepages-2Mi: 4Mi}}"),
+        container("{requests: {cpu: 2, ephemeral-storage: 1Gi}, limits: {nvidia.com/gpu: 0}}"),
+    ]);
+}
+
+#[test]
+fn tolerations_and_terms_are_refused() {
+    let toleration = |rest: &str| pod(&format!("tolerations: [{{{rest}}}]"));
+    let required = |term: &str| {
+        let key = "requiredDuringSchedulingIgnoredDuringExecution";
+        pod(&format!("affinity: {{nodeAffinity: {{{key}: {{nodeSelectorTerms: [{term}]}}}}}}"))
+    };
+    let spread = |rest: &str| pod(&format!("topologySpreadConstraints: [{rest}]"));
+    let one = "{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}";
+    let near = |term: &str| {
+        let key = "requiredDuringSchedulingIgnoredDuringExecution";
+        pod(&format!("affinity: {{podAffinity: {{{key}: [{term}]}}}}"))
+    };
+    expect(&[
+        // value must be empty when `operator` is 'Exists'
+        (toleration("key: a, operator: Exists, value: b"), "b}", "`value` must be empty when `operator` is `Exists`"),
+        // operator must be Exists when `key` is empty
+        (toleration("operator: Equal, value: b"), "Equal", "`operator` must be `Exists` when `key` is empty"),
+        // effect must be 'NoExecute' when `tolerationSeconds` is set
+        (
+            toleration("key: a, operator: Exists, effect: NoSchedule, tolerationSeconds: 5"),
+            "NoSchedule",
+            "`effect` must be `NoExecute` when `tolerationSeconds` is set",
+        ),
+        // must be specified when `operator` is 'In' or 'NotIn'
+        (required("{matchExpressions: [{key: a, operator: In}]}"), "In}", "`values` must be specified"),
+        // may not be specified when `operator` is 'Exists' or 'DoesNotExist'
+        (
+            required("{matchExpressions: [{key: a, operator: Exists, values: [b]}]}"),
+            "values: [b]",
+            "`values` may not be specified when `operator` is `Exists` or `DoesNotExist`",
+        ),
+        // must be specified single value when `operator` is 'Lt' or 'Gt'
+        (
+            required("{matchExpressions: [{key: a, operator: Gt, values: [\"1\", \"2\"]}]}"),
+            "values: [",
+            "`values` must have a single value when `operator` is `Gt` or `Lt`",
+        ),
+        (
+            required("{matchFields: [{key: metadata.name, operator: Exists}]}"),
+            "Exists}",
+            "a field of nodes is compared only by",
+        ),
+        // must have at least one node selector term
+        (required(""), "nodeSelectorTerms", "a node selector needs at least one term"),
+        // can not be empty
+        (near("{topologyKey: \"\"}"), "\"\"", "`topologyKey` can not be empty"),
+        (near("{labelSelector: {}}"), "labelSelector", "a term of a pod affinity lacks `topologyKey`"),
+        // Duplicate value: "{zone, DoNotSchedule}"
+        (
+            spread(&format!("{one}, {one}")),
+            "zone, whenUnsatisfiable: DoNotSchedule}]",
+            "two spread constraints have the topology key `zone` and `DoNotSchedule`",
+        ),
+        (
+            spread("{maxSkew: 1, minDomains: 2, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}"),
+            "2,",
+            "`minDomains` needs `whenUnsatisfiable: DoNotSchedule`",
+        ),
+        (
+            spread("{maxSkew: 0, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}"),
+            "0,",
+            "expected a whole number from 1 to 2147483647 as `maxSkew`, found `0`",
+        ),
+        // spec.containers: Required value
+        (pod("").replace("[{name: main}]", "[]"), "containers: []", "a pod needs at least one container"),
+        (pod("").replace("{name: main}", "{name: Main_1}"), "Main_1", "`Main_1` is not a valid name"),
+    ]);
+    accept(&[
+        toleration("operator: Exists"),
+        toleration("key: a, value: b"),
+        toleration("key: a, operator: Exists, effect: NoExecute, tolerationSeconds: 5"),
+        required("{matchExpressions: [{key: a, operator: Lt, values: [\"-7\"]}, {key: b, operator: DoesNotExist}]}"),
+        required("{matchFields: [{key: metadata.name, operator: In, values: [n]}]}"),
+        spread(&format!("{one}, {}", one.replace("DoNotSchedule", "ScheduleAnyway"))),
+    ]);
+    // The API server accepts this.
+    let said = faults(&required("{matchExpressions: [{key: a, operator: Gt, values: [big]}]}"));
+    assert!(said.starts_with("warning: `Gt` and `Lt` compare whole numbers, so no node satisfies"), "{said}");
+}
+
+#[test]
+fn controllers_are_refused() {
+    let job =
+        |policy: &str| object("batch/v1", "Job", &format!("template: {{spec: {{{policy}containers: [{{name: m}}]}}}}"));
+    let many = |version: &str, kind: &str, spec: &str| {
+        let template = "template: {spec: {restartPolicy: Never, containers: [{name: m}]}}";
+        object(version, kind, &format!("{spec}\n  {template}"))
+    };
+    let set = |policy: &str, replicas: &str| {
+        let template = format!("{{spec: {{template: {{spec: {{{policy}containers: [{{name: m}}]}}}}}}}}");
+        let jobs = format!("replicatedJobs:\n  - name: w\n    replicas: {replicas}\n    template: {template}");
+        object("jobset.x-k8s.io/v1alpha2", "JobSet", &jobs)
+    };
+    expect(&[
+        // `selector` does not match template `labels`
+        (
+            deployment("selector: {matchLabels: {app: y}}"),
+            "selector",
+            "the selector does not match the labels of the template",
+        ),
+        (
+            deployment("selector: {matchExpressions: [{key: app, operator: NotIn, values: [x]}]}"),
+            "selector",
+            "the selector does not match",
+        ),
+        // empty selector is invalid for deployment
+        (deployment("selector: {}"), "selector", "the selector is empty"),
+        (
+            object("v1", "ReplicationController", &format!("selector: {{app: y}}\n  {TEMPLATE}")),
+            "selector",
+            "the selector does not match",
+        ),
+        // Unsupported value: "Never": supported values: "Always"
+        (
+            deployment("replicas: 1").replace("containers", "restartPolicy: Never, containers"),
+            "Never",
+            "the pods of this kind always restart",
+        ),
+        // Required value: valid values: "OnFailure", "Never"
+        (job(""), "containers", "a Job needs a restart policy"),
+        (job("restartPolicy: Always, "), "Always", "the pods of a Job may not restart always"),
+        (set("restartPolicy: Always, ", "1"), "Always", "the pods of a Job may not restart always"),
+        (many("batch/v1", "Job", "completions: 2000000000"), "2000000000", "Job `a` makes more than 1000000 pods"),
+        (many("batch/v1", "Job", "parallelism: 1000001"), "1000001", "Job `a` makes more than 1000000 pods"),
+        (set("", "2000000"), "2000000", "JobSet `a` makes more than 1000000 pods"),
+    ]);
+    accept(&[
+        deployment("selector: {matchLabels: {app: x}, matchExpressions: [{key: app, operator: Exists}]}"),
+        job("restartPolicy: OnFailure, "),
+        // The webhook of JobSet fills in the policy.
+        set("", "2"),
+        object("v1", "ReplicationController", TEMPLATE),
+    ]);
+}
+
+#[test]
+fn classes_and_budgets_are_refused() {
+    let class = |name: &str, value: i64| {
+        format!("apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {{name: {name}}}\nvalue: {value}\n")
+    };
+    let runtime = "apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {name: kata}\nhandler: kata\n---\n";
+    let high = format!("{}---\n", class("high", 100));
+    expect(&[
+        // maximum allowed value of a user defined priority is 1000000000
+        (
+            class("top", 1_000_000_001),
+            "1000000001",
+            "the value of a PriorityClass is at most 1000000000, found 1000000001",
+        ),
+        (class("system-mine", 5), "system-mine", "`system-mine` begins with `system-`"),
+        (class("system-node-critical", 5), "5", "the value of `system-node-critical` is 2000001000, found 5"),
+        // the integer value of priority (5) must not be provided in pod spec
+        (
+            format!(
+                "{high}{}",
+                pod("{priorityClassName: high, priority: 5}")
+                    .replace("\n  {", "\n  ")
+                    .replace(", p", "\n  p")
+                    .replace("5}", "5")
+            ),
+            "high",
+            "the PriorityClass `high` has the value 100, but the pod's priority is 5",
+        ),
+        (format!("{runtime}{}", pod("runtimeClassName: kat")), "kat", "no RuntimeClass is named `kat`"),
+        // minAvailable and maxUnavailable cannot be both set
+        (
+            object("policy/v1", "PodDisruptionBudget", "minAvailable: 1\n  maxUnavailable: 1"),
+            "1",
+            "`minAvailable` and `maxUnavailable` cannot be both set",
+        ),
+        (
+            object("policy/v1beta1", "PodDisruptionBudget", "minAvailable: 1"),
+            "policy/v1beta1",
+            "`PodDisruptionBudget` is not a kind of `policy/v1beta1`",
+        ),
+        (
+            deployment("replicas: 1").replace("apps/v1", "apps/v1beta2"),
+            "apps/v1beta2",
+            "`Deployment` is not a kind of `apps/v1beta2`",
+        ),
+    ]);
+    accept(&[
+        class("system-cluster-critical", 2_000_000_000),
+        class("top", 1_000_000_000),
+        object("policy/v1", "PodDisruptionBudget", "minAvailable: 1"),
+    ]);
+    // A cluster resolved the names when it made the pod.
+    let made =
+        pod("priorityClassName: high\n  priority: 5\n  runtimeClassName: gone").replace("name: a", "name: a, uid: u-1");
+    accept(&[format!("{high}{made}"), format!("{runtime}{high}{made}")]);
+    let said = faults(&format!(
+        "{}---\n{}",
+        pod("runtimeClassName: kata"),
+        pod("runtimeClassName: kata").replace("name: a", "name: b")
+    ));
+    assert_eq!(
+        said.matches("no RuntimeClass is in the files, so the overhead and nodes of `kata` are unknown").count(),
+        1,
+        "{said}"
+    );
+}
+
+#[test]
+fn names_and_lists_are_refused() {
+    let named = |version: &str, kind: &str, name: &str| {
+        format!("apiVersion: {version}\nkind: {kind}\nmetadata: {{name: {name}}}\n")
+    };
+    expect(&[
+        // a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.'
+        (named("v1", "Node", "My_node"), "My_node", "`My_node` is not a valid name"),
+        (named("v1", "Node", "a..b"), "a..b", "`a..b` is not a valid name"),
+        (named("v1", "Namespace", "a.b"), "a.b", "`a.b` is not a valid name"),
+        (named("v1", "Service", "a, namespace: B"), "B", "`B` is not a valid namespace"),
+        (
+            "apiVersion: v1\nkind: List\nitems: foo\n".to_string(),
+            "foo",
+            "expected a list of objects as `items`, found a single value",
+        ),
+        ("apiVersion: v1\nkind: List\n".to_string(), "apiVersion", "the list lacks `items`"),
+    ]);
+    accept(&[named("v1", "Node", "gpu-1.example.com"), "apiVersion: v1\nkind: List\nitems: []\n".to_string()]);
+}
