@@ -2,11 +2,13 @@
 
 use super::meta::{LABEL_SELECTOR, METADATA, RESOURCES, TAINT, TOLERATION};
 use super::pod::TEMPLATE;
+use crate::refused;
 use crate::shape::{Fields, Named, Shape};
 
 pub const CLUSTER_QUEUE: Fields =
     Fields::of("a cluster queue", &[("metadata", METADATA), ("spec", Shape::Fields(&CLUSTER_QUEUE_SPEC))])
         .requires(&["spec"])
+        .refuses(refused::cluster_queue)
         .unused("status");
 
 const CLUSTER_QUEUE_SPEC: Fields = Fields::of(
@@ -81,6 +83,7 @@ const QUOTA: Fields = Fields::of(
 .requires(&["name", "nominalQuota"]);
 
 pub const COHORT: Fields = Fields::of("a cohort", &[("metadata", METADATA), ("spec", Shape::Fields(&COHORT_SPEC))])
+    .refuses(refused::cohort)
     .unused("status");
 
 const COHORT_SPEC: Fields = Fields::of(

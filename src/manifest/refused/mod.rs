@@ -9,6 +9,7 @@ mod amounts;
 mod names;
 mod objects;
 mod pods;
+mod queues;
 
 pub use amounts::{node, resources};
 pub use names::{container, name};
@@ -16,6 +17,7 @@ pub use objects::{budget, controller, job, priority_class, replicated_job, repli
 pub use pods::{
     affinity_term, node_field_requirement, node_requirement, node_selector, pod, requirement, spread, toleration,
 };
+pub use queues::{cluster_queue, cohort};
 
 use dryrack_yaml::{Node, Report, Span, Tree};
 

@@ -34,6 +34,15 @@ fn deployment(spec: &str) -> String {
     object("apps/v1", "Deployment", &format!("{spec}\n  {TEMPLATE}"))
 }
 
+fn queue(spec: &str, resources: &str) -> String {
+    let group = format!("{{coveredResources: [cpu], flavors: [{{name: f, resources: [{{name: cpu, {resources}}}]}}]}}");
+    object("kueue.x-k8s.io/v1beta2", "ClusterQueue", &format!("{spec}\n  resourceGroups:\n  - {group}"))
+}
+
+fn groups(groups: &str) -> String {
+    object("kueue.x-k8s.io/v1beta2", "ClusterQueue", &format!("namespaceSelector: {{}}\n  resourceGroups:\n{groups}"))
+}
+
 /// Checks that each text has this error only, and that its place is that of the text in the middle.
 fn expect(rows: &[(String, &str, &str)]) {
     for (text, at, message) in rows {
@@ -325,4 +334,73 @@ fn names_and_lists_are_refused() {
         ("apiVersion: v1\nkind: List\n".to_string(), "apiVersion", "the list lacks `items`"),
     ]);
     accept(&[named("v1", "Node", "gpu-1.example.com"), "apiVersion: v1\nkind: List\nitems: []\n".to_string()]);
+}
+
+#[test]
+fn quotas_are_refused() {
+    let in_cohort = "cohortName: c";
+    expect(&[
+        (
+            groups("  - {coveredResources: [cpu], flavors: []}"),
+            "flavors: []",
+            "a resource group has at least one flavor",
+        ),
+        (
+            groups("  - {coveredResources: [], flavors: [{name: f, resources: []}]}"),
+            "coveredResources",
+            "a resource group covers at least",
+        ),
+        // must be greater than or equal to 0
+        (queue("namespaceSelector: {}", "nominalQuota: -1"), "-1", "expected a quantity from 0 as `nominalQuota`"),
+        // must be nil when cohort is empty
+        (
+            queue("namespaceSelector: {}", "nominalQuota: 1, borrowingLimit: 1"),
+            "1}",
+            "`borrowingLimit` must be absent when the queue has no cohort",
+        ),
+        (queue("stopPolicy: None", "nominalQuota: 1, lendingLimit: 1"), "1}", "`lendingLimit` must be absent"),
+        // must be less than or equal to the nominalQuota
+        (queue(in_cohort, "nominalQuota: 1, lendingLimit: 2"), "2}", "`lendingLimit` is above `nominalQuota`"),
+        // must match the name in coveredResources
+        (
+            groups("  - {coveredResources: [cpu], flavors: [{name: f, resources: [{name: gpu, nominalQuota: 1}]}]}"),
+            "gpu",
+            "`gpu` is not in `coveredResources`",
+        ),
+        // flavors must have the same number of resources as the coveredResources
+        (
+            groups(
+                "  - {coveredResources: [cpu, memory], flavors: [{name: f, resources: [{name: cpu, nominalQuota: 1}]}]}",
+            ),
+            "resources: [",
+            "the flavor has no quota of `memory`",
+        ),
+        // Duplicate value
+        (
+            groups(
+                "  - {coveredResources: [cpu], flavors: [{name: f, resources: [{name: cpu, nominalQuota: 1}]}]}\n  \
+                 - {coveredResources: [memory], flavors: [{name: f, resources: [{name: memory, nominalQuota: 1}]}]}",
+            ),
+            "f, resources: [{name: memory",
+            "the flavor `f` is named twice",
+        ),
+        (
+            groups(
+                "  - {coveredResources: [cpu], flavors: [{name: f, resources: [{name: cpu, nominalQuota: 1}]}]}\n  \
+                 - {coveredResources: [cpu], flavors: [{name: g, resources: [{name: cpu, nominalQuota: 1}]}]}",
+            ),
+            "cpu], flavors: [{name: g",
+            "the resource `cpu` is named twice",
+        ),
+        (
+            queue("parentName: \"\"", "nominalQuota: 1, borrowingLimit: 1").replace("ClusterQueue", "Cohort"),
+            "1}",
+            "`borrowingLimit` must be absent when the cohort has no parent",
+        ),
+    ]);
+    accept(&[
+        queue(in_cohort, "nominalQuota: 2, borrowingLimit: 1, lendingLimit: 2"),
+        // Kueue lets a cohort lend more than its own quota.
+        queue("parentName: c", "nominalQuota: 1, lendingLimit: 2").replace("ClusterQueue", "Cohort"),
+    ]);
 }
