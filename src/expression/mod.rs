@@ -13,6 +13,7 @@
 mod check;
 mod eval;
 mod fault;
+mod standard;
 mod syntax;
 mod variable;
 
@@ -38,7 +39,16 @@ pub struct Expression {
 /// # Errors
 /// The first fault, with its place in the text.
 pub fn parse_standard(text: &str) -> Result<cel::common::ast::IdedExpr, ExpressionError> {
-    with_large_stack(|| syntax::parse(text)).map(|(program, _)| program)
+    with_large_stack(|| syntax::parse_standard(text)).map(|(program, _)| program)
+}
+
+/// Checks the syntax and the names of an expression of standard CEL whose value is true or false. `variables` are the
+/// variables that it may read, each with its fields. Types are not checked.
+///
+/// # Errors
+/// The first fault, with its place in the text.
+pub fn check_standard(text: &str, variables: &[(&str, &[&str])]) -> Result<(), ExpressionError> {
+    with_large_stack(|| standard::check(text, variables))
 }
 
 /// Runs the parser, which is recursive, on its own thread with a large stack: the calling thread may have little left.

@@ -10,11 +10,20 @@ use super::fault::ExpressionError;
 
 /// Parses an expression. The numbers of its parts refer to places in the text.
 pub(super) fn parse(text: &str) -> Result<(IdedExpr, SourceInfo), ExpressionError> {
+    parse_by(Parser::new(), text)
+}
+
+/// Parses an expression with all that Kubernetes allows: `device.?driver`, `map[?key]`.
+pub(super) fn parse_standard(text: &str) -> Result<(IdedExpr, SourceInfo), ExpressionError> {
+    parse_by(Parser::new().enable_optional_syntax(true), text)
+}
+
+fn parse_by(parser: Parser, text: &str) -> Result<(IdedExpr, SourceInfo), ExpressionError> {
     refuse_monsters(text)?;
     if text.trim().is_empty() {
         return Err(ExpressionError::new(0..0, "the expression is empty"));
     }
-    Parser::new().parse_with_source_info(text).map_err(|faults| {
+    parser.parse_with_source_info(text).map_err(|faults| {
         let first = faults.errors.into_iter().min_by_key(|fault| fault.pos);
         first.map_or_else(
             || ExpressionError::new(trimmed(text), "this is not an expression"),

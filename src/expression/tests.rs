@@ -133,3 +133,35 @@ fn malformed_expressions_are_pointed_at() {
     }
     assert_eq!(text, MALFORMED, "set DRYRACK_BLESS=1 to write the new messages, and review them");
 }
+
+/// The variable of a device selector of Kubernetes.
+#[test]
+fn names_in_standard_expressions_are_checked() {
+    let device = [("device", &["driver", "attributes", "capacity"][..])];
+    for text in [
+        "device.driver == 'gpu.example.com'",
+        "device.attributes['gpu.example.com'].model.lowerAscii().contains('a100')",
+        "device.capacity['gpu.example.com'].memory.compareTo(quantity('40Gi')) >= 0",
+        "'gpu' in device.attributes && has(device.attributes['gpu'].model)",
+        "['a', 'b'].exists(name, device.driver == name) ? true : type(1) == int",
+        "{'a': 1}.all(key, key != device.driver)",
+        "sets.contains(['a'], [device.driver])",
+        "device.attributes[?'gpu'].orValue(false) && device.?driver.hasValue()",
+        "cel.bind(own, device.attributes['gpu'], own.model == 'a')",
+        "true",
+    ] {
+        assert_eq!(check_standard(text, &device), Ok(()), "{text}");
+    }
+    for (text, at, message, help) in [
+        ("device.driver = 'a'", "=", "`=` has no meaning here", "=="),
+        ("devic.driver == 'a'", "devic", "`devic` is unknown", "did you mean `device`?"),
+        ("true && device.drver == 'a'", "drver", "`device` has no field `drver`", "did you mean `driver`?"),
+        ("['a'].exists(name, nam == 'a')", "nam", "`nam` is unknown", "known are device"),
+        ("device.driver == ", "", "the expression ends too early", ""),
+        ("'a'", "'a'", "the expression must be true or false", ""),
+    ] {
+        let fault = check_standard(text, &device).expect_err(text);
+        assert_eq!((&text[fault.at.clone()], fault.message.as_str()), (at, message), "{text}");
+        assert!(fault.help.unwrap_or_default().contains(help), "{text}");
+    }
+}

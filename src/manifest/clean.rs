@@ -44,6 +44,9 @@ pub fn clean(
     }
 }
 
+/// The variable of a device selector, with its fields.
+const DEVICE: [(&str, &[&str]); 1] = [("device", &["allowMultipleAllocations", "attributes", "capacity", "driver"])];
+
 struct Cleaner<'r, 't> {
     report: &'r mut Report,
     unused: &'r mut Unused,
@@ -86,8 +89,8 @@ impl<'t> Cleaner<'_, 't> {
             | Shape::NameOfKind(_)
             | Shape::LabelValue(_)
             | Shape::Parts
-            | Shape::Qualified
-            | Shape::Expression => self.text(tree).map(Value::from),
+            | Shape::Qualified => self.text(tree).map(Value::from),
+            Shape::Expression => self.expression(tree),
             Shape::Word(words) => self.word(tree, words),
             Shape::Whole { least, most } => self.whole(tree, *least, *most),
             Shape::Bool => self.bool(tree),
@@ -131,6 +134,23 @@ impl<'t> Cleaner<'_, 't> {
         let message = format!("expected a text, found `{text}`, which YAML reads as {read_as}");
         self.report.error_with_help(tree.span, message, format!("put it into quotes: \"{text}\""));
         None
+    }
+
+    /// An expression of CEL, which the API server compiles.
+    fn expression(&mut self, tree: &Tree) -> Option<Value> {
+        let text = self.text(tree)?;
+        if self.writer == Writer::Person
+            && let Err(fault) = dryrack_expression::check_standard(&text, &DEVICE)
+        {
+            // Lines of a block are indented in the file, so only the line of the fault is there as it is.
+            let start = text[..fault.at.start].rfind('\n').map_or(0, |end| end + 1);
+            let line = text[start..].lines().next().unwrap_or_default();
+            let end = fault.at.end.min(start + line.len());
+            let place = self.report.part_of(tree.span, line, fault.at.start - start..end - start);
+            let help = fault.help.unwrap_or_else(|| "write an expression such as `device.driver == \"a\"`".to_string());
+            self.report.error_with_help(place, format!("invalid CEL expression: {}", fault.message), help);
+        }
+        Some(Value::from(text))
     }
 
     fn word(&mut self, tree: &Tree, words: &'static [&'static str]) -> Option<Value> {
