@@ -28,7 +28,7 @@ use dryrack_event::{Digest, Digester, Outcome};
 use dryrack_profile::{load_profile, profile_names};
 use dryrack_rehearse::header;
 use dryrack_report::LogWriter;
-use dryrack_swarm::{CHECKS, Case, Check, Judged, PartialAdmissions, checks_of, may_be_partial};
+use dryrack_swarm::{CHECKS, Case, Check, EndlessPreemptions, Judged, checks_of};
 use dryrack_units::{SimTime, counted};
 
 #[derive(Debug, Args)]
@@ -197,9 +197,15 @@ impl World<'_> {
         marks: Option<&ReachedMarks>,
     ) -> Result<JudgedWorld, String> {
         let mut rehearsal = self.kind.draw(self.seed, self.profiles);
-        let endless_from = endless_from(&rehearsal, progress);
-        rehearsal.until = endless_from.or(rehearsal.until);
-        let ran = guarded_run(|| run_world(&rehearsal, progress));
+        let mut ran = guarded_run(|| run_world(&rehearsal, progress));
+        let endless_from = match ran {
+            Err(WorkFailure::Runaway(Runaway { bound: Bound::Records, .. })) => endless_from(&rehearsal, progress),
+            _ => None,
+        };
+        if endless_from.is_some() {
+            rehearsal.until = endless_from;
+            ran = guarded_run(|| run_world(&rehearsal, progress));
+        }
         let (result, log) = ran.map_err(|broken| self.fault(broken, None, progress))?;
         marks.iter().for_each(|marks| marks.add_log(&log, &rehearsal.profile));
         let mut digester = Digester::default();
@@ -237,19 +243,14 @@ impl World<'_> {
     }
 }
 
-/// The time from which on a world is endless because Kueue would be. `None` if it ends, or is endless for another reason.
+/// The time from which on an endless world is endless because Kueue would be; `None` if it is endless for another reason.
 fn endless_from(rehearsal: &Rehearsal, progress: &Progress) -> Option<SimTime> {
-    if !rehearsal.arrivals.iter().any(|arrival| may_be_partial(&arrival.spec)) {
-        return None;
-    }
-    let mut admissions = PartialAdmissions::default();
+    let mut preemptions = EndlessPreemptions::default();
     let most_records = MOST_RECORDS_OF_A_WORLD;
     let options = RunOptions { progress: Some(progress), most_records, ..RunOptions::default() };
-    match guarded_run(|| run(rehearsal, options, &mut [&mut admissions])) {
-        Err(WorkFailure::Runaway(Runaway { bound: Bound::Records, .. })) => admissions.endless_from(),
-        // The run with all checks reports a broken invariant.
-        Ok(_) | Err(_) => None,
-    }
+    // It ends in the same failure again.
+    drop(guarded_run(|| run(rehearsal, options, &mut [&mut preemptions])));
+    preemptions.endless_from()
 }
 
 fn repeat(kind: WorldKind, seed: u64) -> String {

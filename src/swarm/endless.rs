@@ -1,13 +1,18 @@
 //! Runs that go on for ever because the program that they model would.
 //!
-//! Kueue admits a workload in part by taking the largest number of pods that would fit, also if others had to be
-//! preempted for them. If the workload that it preempts is older, that one is admitted first again, and is preempted
-//! again (`scenarios/kubernetes/kueue-two-workloads-preempt-each-other.yaml`). Such a run is judged up to a time at
-//! which this is plain.
+//! Kueue lets a workload preempt another one that is then admitted first again, and is preempted again. There are two
+//! ways:
+//!
+//! - It admits a workload in part by taking the largest number of pods that would fit, also if others had to be preempted
+//!   for them (`scenarios/kubernetes/kueue-two-workloads-preempt-each-other.yaml`).
+//! - Under fair sharing, the share of a queue counts without workloads of the queue that are about to be preempted, also if
+//!   these are spared in the end (`scenarios/kubernetes/kueue-fair-sharing-preempts-again-and-again.yaml`).
+//!
+//! Such a run is judged up to a time at which this is plain.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dryrack_event::{Event, Input, Sink};
+use dryrack_event::{Event, Input, Reason, Record, RecordBody, Sink};
 use dryrack_ids::JobId;
 use dryrack_units::SimTime;
 use dryrack_workload::JobSpec;
@@ -15,10 +20,10 @@ use dryrack_workload::JobSpec;
 /// How often a workload is preempted by another one that is never admitted, until this is taken to be endless.
 const MANY: u32 = 100;
 
-/// A sink that finds two workloads of Kueue, of which one may be admitted in part and preempts the other one again and
-/// again without ever being admitted.
+/// A sink that finds two workloads of Kueue, of which one preempts the other one again and again without ever being
+/// admitted, in one of both ways.
 #[derive(Default)]
-pub struct PartialAdmissions {
+pub struct EndlessPreemptions {
     /// The jobs of workloads that may be admitted in part.
     partial: BTreeSet<JobId>,
     /// For each workload that preempts and each one that is preempted: how often this happened since the first was last
@@ -27,7 +32,18 @@ pub struct PartialAdmissions {
     endless_from: Option<SimTime>,
 }
 
-impl PartialAdmissions {
+impl EndlessPreemptions {
+    pub fn of(log: &[Record]) -> EndlessPreemptions {
+        let mut found = EndlessPreemptions::default();
+        for record in log {
+            match &record.said {
+                RecordBody::Input(input) => found.input(record.step, record.at, input),
+                RecordBody::Event(event) => found.event(record.step, record.at, event),
+            }
+        }
+        found
+    }
+
     /// The time from which on the run is endless; `None` if it is not endless for this reason.
     pub fn endless_from(&self) -> Option<SimTime> {
         self.endless_from
@@ -35,12 +51,12 @@ impl PartialAdmissions {
 }
 
 /// Whether Kueue may admit the job's workload in part.
-pub fn may_be_partial(spec: &JobSpec) -> bool {
+pub(crate) fn may_be_partial(spec: &JobSpec) -> bool {
     let pod_sets = spec.queued.iter().flat_map(|part| &part.workload.pod_sets);
     pod_sets.into_iter().any(|pod_set| pod_set.min_count.is_some())
 }
 
-impl Sink for PartialAdmissions {
+impl Sink for EndlessPreemptions {
     fn input(&mut self, _: u64, _: SimTime, input: &Input) {
         if let Input::Submit { job, spec } = input
             && may_be_partial(spec)
@@ -52,7 +68,9 @@ impl Sink for PartialAdmissions {
     fn event(&mut self, _: u64, at: SimTime, event: &Event) {
         match event {
             Event::Admitted { job, .. } => self.preempted.retain(|(by, _), _| by != job),
-            Event::Evicted { job, by: Some(by), .. } if self.partial.contains(by) => {
+            Event::Evicted { job, by: Some(by), because, .. }
+                if *because == Reason::InCohortFairSharing || self.partial.contains(by) =>
+            {
                 let count = self.preempted.entry((*by, *job)).or_default();
                 *count += 1;
                 if *count == MANY {
@@ -71,14 +89,13 @@ mod tests {
 
     use dryrack_event::Reason;
 
-    fn is_endless(may_be_partial: bool, times: u32, is_admitted: bool) -> bool {
+    fn is_endless(may_be_partial: bool, because: Reason, times: u32, is_admitted: bool) -> bool {
         let [train, serve] = [0, 1].map(JobId::new);
         let partial = if may_be_partial { BTreeSet::from([serve]) } else { BTreeSet::new() };
-        let mut found = PartialAdmissions { partial, ..PartialAdmissions::default() };
+        let mut found = EndlessPreemptions { partial, ..EndlessPreemptions::default() };
         for time in 0..times {
             let at = SimTime::from_secs(u64::from(time));
-            let (because, text) = (Reason::InCohortReclamation, Arc::from(""));
-            found.event(1, at, &Event::Evicted { job: train, because, by: Some(serve), text });
+            found.event(1, at, &Event::Evicted { job: train, because, by: Some(serve), text: Arc::from("") });
             if is_admitted {
                 found.event(1, at, &Event::Admitted { job: serve, queue: Arc::from("a"), pod_sets: Vec::new() });
             }
@@ -88,9 +105,11 @@ mod tests {
 
     #[test]
     fn a_workload_that_preempts_and_is_never_admitted_goes_on_for_ever() {
-        assert!(is_endless(true, MANY, false));
-        assert!(!is_endless(true, MANY - 1, false), "too few preemptions");
-        assert!(!is_endless(false, MANY, false), "it is admitted whole or not at all");
-        assert!(!is_endless(true, MANY, true), "it runs in between");
+        let reclaims = Reason::InCohortReclamation;
+        assert!(is_endless(true, reclaims, MANY, false));
+        assert!(is_endless(false, Reason::InCohortFairSharing, MANY, false));
+        assert!(!is_endless(true, reclaims, MANY - 1, false), "too few preemptions");
+        assert!(!is_endless(false, reclaims, MANY, false), "it is admitted whole or not at all");
+        assert!(!is_endless(true, reclaims, MANY, true), "it runs in between");
     }
 }

@@ -11,5 +11,5 @@ mod endless;
 mod marks;
 
 pub use checks::{CHECKS, Case, Check, CheckResult, Judged, checks_of};
-pub use endless::{PartialAdmissions, may_be_partial};
+pub use endless::EndlessPreemptions;
 pub use marks::{Marks, RunMarks};

@@ -66,13 +66,14 @@ const WORLDS_THAT_BROKE: [(&str, &str); 20] = [
 ];
 
 /// The same for worlds of pods.
-const PODS_THAT_BROKE: [(&str, &str); 9] = [
+const PODS_THAT_BROKE: [(&str, &str); 10] = [
     ("2415", "a further replica took the claim of the first pod, which ended with either of them"),
     ("2873", "a refusal was shared by jobs with the same flavors, and explained by the demand without flavors"),
     ("3765", "a node stated cores that are restricted to GPUs, and pods without GPUs got them"),
     ("52913", "pods were preempted and replaced in turn for ever at one instant"),
     ("92894", "two workloads of Kueue preempt each other for ever, as they would under Kueue"),
     ("185921", "the same, with fair sharing"),
+    ("210230", "a workload of Kueue preempts another one again and again, which `lives` took for a fault"),
     ("117933", "a job was stopped for the room that a fleet must have, and got that room again"),
     ("73147", "the refusal of a pod was forgotten once another pod of its job was refused"),
     ("73157", "the same in a job whose pods are spread"),
@@ -88,7 +89,7 @@ fn random_worlds_that_broke_once_hold() {
 }
 
 /// Random worlds that once failed a check, with the fault of each.
-const WORLDS_THAT_FAILED_A_CHECK: [(&str, &str, &[&str], &str); 18] = [
+const WORLDS_THAT_FAILED_A_CHECK: [(&str, &str, &[&str], &str); 19] = [
     ("any", "lives", &["678"], "a job that was no longer the head kept a reason of the head that was over"),
     ("any", "lives", &["1442"], "the same in a partition of Slurm"),
     (
@@ -122,6 +123,12 @@ const WORLDS_THAT_FAILED_A_CHECK: [(&str, &str, &[&str], &str); 18] = [
         "lives",
         &["164260"],
         "the condition of a workload is about all its pods, also if fewer could be admitted",
+    ),
+    (
+        "pods",
+        "lives",
+        &["220752"],
+        "workloads behind the head of a strict queue keep their last condition also if quota is raised, which was no rule",
     ),
     ("pods", "shifted", &["223", "750", "959", "1550"], "changes of queues did not come later"),
     ("pods", "scaled", &["736", "865", "1521"], "changes of queues were not doubled, and a second was"),

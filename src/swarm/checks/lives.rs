@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::case::{Case, CheckResult, Judged, log_of};
-use crate::endless::may_be_partial;
+use crate::endless::{EndlessPreemptions, may_be_partial};
 use dryrack_control::Profile;
 use dryrack_engine::{Fault, NodeTurn, Rehearsal};
 use dryrack_event::{AdmittedPodSet, Event, Histogram, Input, Reason, Record, RecordBody};
@@ -28,6 +28,9 @@ pub fn judge(case: &Case<'_>) -> CheckResult {
     }
     let (well, from) = made_well(world);
     let log = log_of(&well);
+    if EndlessPreemptions::of(&log).endless_from().is_some() {
+        return Ok(Judged::DoesNotApply);
+    }
     let after = log.iter().filter(|record| record.at > from && matches!(record.said, RecordBody::Event(_))).count();
     let replicas: usize = world.arrivals.iter().map(|arrival| arrival.spec.replicas as usize).sum();
     let added =
@@ -42,11 +45,11 @@ pub fn judge(case: &Case<'_>) -> CheckResult {
         let spec = &well.arrivals[job.index()].spec;
         let replicas = if reasons.contains(Reason::FleetTooSmall) { spec.replicas } else { 1 };
         let is_alone_placed = || fits_alone(&well, (*job, replicas), last_admission(&log, *job));
-        let waits_for_quota = waits_for_quota(spec, reasons);
-        if (waits_for_quota || is_untried_in_kueue(reasons)) && is_behind_in_kueue(&well, &log, *job, &waiting) {
+        let is_behind = || is_behind_in_kueue(&well, &log, *job, &waiting);
+        if (lacked_quota(reasons) || is_untried_in_kueue(reasons)) && is_behind() {
             continue;
         }
-        if waits_for_quota && is_quota_held(&log, *job, &waiting) {
+        if waits_for_quota(spec, reasons) && is_quota_held(&log, *job, &waiting) {
             continue;
         }
         let judged = match reasons.contains(Reason::PartiallyAdmitted) {
@@ -176,8 +179,13 @@ fn is_quota_held(log: &[Record], own: JobId, waiting: &BTreeMap<(JobId, u32), Hi
 }
 
 /// Whether the job's workload lacked quota when Kueue last tried it. Kueue writes the condition of a workload only when it
-/// tries it, so the condition stays when another workload becomes the head of the queue. It is about all pods of the
-/// workload, also if fewer pods would be admitted.
+/// tries it, so the condition stays when another workload becomes the head of the queue, also if the quota is raised then.
+fn lacked_quota(reasons: &Histogram) -> bool {
+    reasons.contains(Reason::WaitingForQuota) || reasons.contains(Reason::ExceedsMaxQuota)
+}
+
+/// Whether the job's workload waits for quota that others have. The condition is about all pods of the workload, also if
+/// fewer pods would be admitted.
 fn waits_for_quota(spec: &JobSpec, reasons: &Histogram) -> bool {
     reasons.contains(Reason::WaitingForQuota) || (reasons.contains(Reason::ExceedsMaxQuota) && may_be_partial(spec))
 }
