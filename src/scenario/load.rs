@@ -452,6 +452,7 @@ fn arranged_jobs(
     let pods = pods.into_iter().map(|pod| with_speeds(pod, world, report)).collect::<Vec<_>>();
     let mut jobs = jobs::arrange(jobs::drafts(entries).chain(pods).chain(traced).collect(), world, report);
     dependencies::resolve(entries, &mut jobs.0, world, report);
+    slurm::label_unions(&jobs.0, world);
     jobs
 }
 
@@ -475,6 +476,7 @@ fn streamed_jobs(
     report: &mut Report,
 ) -> (Option<Streamed>, Jobs) {
     let (streamed, firsts) = Streamed::checked(entries, list, of, world, report);
+    slurm::label_unions(&firsts, world);
     (Some(streamed), (firsts, Vec::new()))
 }
 

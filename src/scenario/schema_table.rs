@@ -312,7 +312,7 @@ pub(super) const SHAPES: &[Shape] = &[
             ("topology", Kind::Map("job_topology"), "Topology that Kueue observes for the pods of the job"),
             ("user", Kind::Text, "Name of the user"),
             ("project", Kind::Text, "Project whose quota (`policies.quotas`) the job counts against"),
-            ("partition", Kind::Text, "Partition of the Slurm cluster (`slurm.partitions`)"),
+            ("partition", Kind::Text, "Partition of the Slurm cluster (`slurm.partitions`), or several: `a,b`"),
             ("account", Kind::Text, "Account in the Slurm cluster"),
             ("qos", Kind::Text, "QOS in the Slurm cluster (`slurm.qos`); default: `normal`, if it exists"),
             ("reservation", Kind::Text, "Advance reservation in which the job runs (`slurm.reservations`)"),

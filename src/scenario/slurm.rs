@@ -3,15 +3,17 @@
 //! The configuration itself is read with the profile. Here its names are resolved: the nodes of a partition or of an
 //! advance reservation get its label, and its jobs ask for that label.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::world::World;
 use dryrack_control::Profile;
+use dryrack_fleet::NodeShape;
 use dryrack_scheduler::slurm::{
     Associations, DEFAULT_QOS, MEMBER, Partition, Reservation, SlurmOptions, partition_label, reservation_label,
 };
 use dryrack_units::SimDuration;
-use dryrack_workload::{Demand, DemandKind, SlurmTerms};
+use dryrack_workload::{Arrival, Demand, DemandKind, SlurmTerms};
 use dryrack_yaml::{Fields, Node, Report, Span, Tree, is_pattern, matches_pattern};
 
 /// The keys of a job that only a profile that schedules like Slurm understands.
@@ -88,11 +90,13 @@ pub(super) fn terms(
         }
         return None;
     };
-    let partition = partition(fields, slurm, report);
+    let partitions = partitions(fields, slurm, report);
     let account = account(fields, slurm, report);
     let qos = qos(fields, slurm, report);
     let reservation = reservation(fields, slurm, account.as_deref(), report);
-    let labels = partition.map(|partition| partition_label(&partition.name)).into_iter();
+    let names: Vec<&str> = partitions.iter().map(|partition| &*partition.name).collect();
+    let partition = (!names.is_empty()).then(|| Arc::from(names.join(",")));
+    let labels = partition.iter().map(|names: &Arc<str>| partition_label(names));
     let labels = labels.chain(reservation.map(|reservation| reservation_label(&reservation.name)));
     match &mut demand.kind {
         DemandKind::Tasks(task) => task.labels.extend(labels.map(|label| (label, Arc::from(MEMBER)))),
@@ -110,7 +114,6 @@ pub(super) fn terms(
             );
         }
     }
-    let partition = partition.map(|partition| Arc::clone(&partition.name));
     let reservation = reservation.map(|reservation| Arc::clone(&reservation.name));
     let requeue = fields.value("requeue", report).unwrap_or(slurm.job_requeue);
     Some(Arc::new(SlurmTerms { partition, account, qos, reservation, requeue }))
@@ -190,19 +193,26 @@ fn reservation<'s>(
     Some(found)
 }
 
-/// The partition of a job. `None` if the cluster has no partitions, or if that is an error.
-fn partition<'s>(fields: &Fields<'_>, slurm: &'s SlurmOptions, report: &mut Report) -> Option<&'s Partition> {
-    let names = || slurm.partitions.iter().map(|partition| &*partition.name);
+/// The partitions of a job, each once. Empty if the cluster has no partitions, or if that is an error.
+fn partitions<'s>(fields: &Fields<'_>, slurm: &'s SlurmOptions, report: &mut Report) -> Vec<&'s Partition> {
     match fields.text("partition", "the name of a partition", report) {
         Some(typed) => {
-            let found = slurm.partition(typed);
-            if found.is_none() {
-                let span = fields.get("partition").map_or(fields.place(), |tree| tree.span);
-                let message = match typed.contains(',') {
-                    true => format!("`{typed}` names several partitions, but a job can have only one here"),
-                    false => format!("no partition is named `{typed}`"),
-                };
-                report.unknown(span, message, typed, names());
+            let span = fields.get("partition").map_or(fields.place(), |tree| tree.span);
+            let mut found: Vec<&Partition> = Vec::new();
+            for typed in typed.split(',').map(str::trim) {
+                match slurm.partition(typed) {
+                    Some(partition) if found.iter().any(|known| known.name == partition.name) => {}
+                    Some(partition) => found.push(partition),
+                    None => {
+                        let names = slurm.partitions.iter().map(|partition| &*partition.name);
+                        report.unknown(span, format!("no partition is named `{typed}`"), typed, names);
+                    }
+                }
+            }
+            let limits = found.iter().map(|partition| partition.time_of_unlimited());
+            if !fields.has("estimate") && limits.collect::<BTreeSet<_>>().len() > 1 {
+                let message = "the partitions give different time limits to a job that states none";
+                report.error_with_help(span, message, "add `estimate:`, the time limit of `sbatch --time`");
             }
             found
         }
@@ -216,15 +226,33 @@ fn partition<'s>(fields: &Fields<'_>, slurm: &'s SlurmOptions, report: &mut Repo
                     help,
                 );
             }
-            found
+            found.into_iter().collect()
         }
     }
 }
 
-/// The time limit that the job's partition gives to a job without one.
+/// Gives the nodes of the partitions of each job that is in several of them the label for which it asks.
+pub(super) fn label_unions(arrivals: &[Arrival], world: &mut World) {
+    let named = arrivals.iter().filter_map(|arrival| arrival.spec.slurm.as_ref()?.partition.as_ref());
+    let several: BTreeSet<Arc<str>> = named.filter(|names| names.contains(',')).cloned().collect();
+    for names in several {
+        let labels: Vec<Arc<str>> = names.split(',').map(partition_label).collect();
+        for node in 0..world.nodes.len() {
+            let shape = &world.nodes[node].spec.shape;
+            if labels.iter().any(|label| shape.labels.contains_key(label)) {
+                let mut shape = NodeShape::clone(shape);
+                shape.labels.insert(partition_label(&names), Arc::from(MEMBER));
+                world.nodes[node].spec.shape = world.shared_shape(shape);
+            }
+        }
+    }
+}
+
+/// The time limit that the job's partitions give to a job without one. If it has several, all give the same.
 pub(super) fn default_limit(terms: Option<&Arc<SlurmTerms>>, profile: &Profile) -> Option<SimDuration> {
     let slurm = profile.slurm.as_ref()?;
-    slurm.partition(terms?.partition.as_deref()?)?.time_of_unlimited()
+    let first = terms?.partition.as_deref()?.split(',').next()?;
+    slurm.partition(first)?.time_of_unlimited()
 }
 
 /// The priority of a job: its own, minus its `nice`.

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SlurmTerms {
-    /// The partition of the job. `None` if the cluster has no partitions.
+    /// The partition of the job, or several that are separated by commas, of which it runs in one. `None` if the cluster
+    /// has no partitions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<Arc<str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -137,8 +137,8 @@ impl Recording {
     fn is_basic(&self) -> bool {
         let is_in = |names: &[&str]| names.iter().any(|name| self.name.starts_with(name));
         match self.profile {
-            "slurm-22.05" => !is_in(&["multifactor", "aged", "fairshare", "qos"]),
-            _ => is_in(&["partitions"]),
+            "slurm-22.05" => !is_in(&["multifactor", "ranked", "aged", "fairshare", "qos"]),
+            _ => is_in(&["partitions", "several"]),
         }
     }
 
@@ -335,6 +335,8 @@ fn holds(recording: &Recording, found: &Agreement, is_carried: bool) -> bool {
         (Some(_), "backfill-3" | "backfill-4") => found.is_ordered(),
         // It is matched given its ticks. Without them, a pass begins at the moment at which priorities are computed.
         (Some(_), "aged-2") => found.is_ordered_by(90),
+        // It is matched given its ticks. Without them, the clock drifts on a busy machine.
+        (Some(_), "several-1") => found.is_ordered(),
         // Its passes take as long as the profile says on average, but not each one.
         (Some(_), _) if recording.profile == "slurm-24.11" => found.is_ordered(),
         (Some(_), _) => found.is_ordered() && (found.is_timed() || !is_carried),

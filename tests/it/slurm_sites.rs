@@ -59,8 +59,8 @@ pub fn configuration(recording: &str, priorities: Option<i64>, reservations: Opt
         format!("    calc_offset: {first}ms\n")
     };
     match recording.split('-').next() {
-        Some("partitions") => PARTITIONS.to_string(),
-        Some("multifactor") => {
+        Some("partitions" | "several") => PARTITIONS.to_string(),
+        Some("multifactor" | "ranked") => {
             let rest = "    weight_tres: {cpu: 300}\n    calc_period: 0s\n";
             [WEIGHTED_PARTITIONS, BY_AGE_AND_SIZE, rest].concat()
         }
@@ -89,6 +89,8 @@ pub fn configuration(recording: &str, priorities: Option<i64>, reservations: Opt
 pub fn words_of(row: &BTreeMap<String, String>) -> String {
     let stated = |name: &str| row.get(name).filter(|value| *value != "-");
     let word = |name: &str| stated(name).map(|value| format!(", {name}: {value}")).unwrap_or_default();
+    // The partitions of a job are separated by `+`, because a comma ends a column.
+    let partition = stated("partition").map(|names| format!(", partition: \"{}\"", names.replace('+', ",")));
     let user = if stated("reservation").is_some() { ", user: root".to_string() } else { word("user") };
-    ["partition", "qos", "reservation"].map(word).concat() + &user
+    partition.unwrap_or_default() + &["qos", "reservation"].map(word).concat() + &user
 }

@@ -267,7 +267,7 @@ impl Flow for Queue {
             self.note_stopping(core, index, phase);
         }
         self.note_usage(core, index, before.0);
-        self.forget_grace(core, index);
+        self.forget_run(core, index);
         self.note_phase(core, index, before);
     }
 

@@ -66,10 +66,18 @@ impl Queue {
 
     /// The fields of a replica that the order of the queue reads.
     pub(crate) fn entry(&self, core: &Core, index: ReplicaIndex) -> Entry {
+        self.entry_with(core, index, self.standing(core, index))
+    }
+
+    fn entry_with(&self, core: &Core, index: ReplicaIndex, (tier, multifactor): (u32, u32)) -> Entry {
         let replica = &core.store[index];
         let entry = core.store[replica.job].entry(replica.job, index, replica.wanted, replica.ran);
-        let (tier, multifactor) = self.standing(core, index);
         Entry { tier, multifactor, level: level(core, index), turn: self.turn(core, index), ..entry }
+    }
+
+    /// The key of a replica that has this tier and priority in Slurm.
+    pub(super) fn key_with(&self, core: &Core, index: ReplicaIndex, standing: (u32, u32)) -> QueueKey {
+        QueueKey::new(&core.profile.scheduler.order, self.entry_with(core, index, standing))
     }
 
     pub(super) fn key_of(&self, core: &Core, index: ReplicaIndex) -> QueueKey {

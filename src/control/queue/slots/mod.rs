@@ -30,12 +30,12 @@ use std::collections::BTreeMap;
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::queue::Queue;
-use crate::queue::slurm::Ground;
+use crate::queue::slurm::{Ground, InPartition};
 pub use ahead::FutureEnds;
 use dryrack_fleet::{NodeStatus, Placement};
 use dryrack_ids::NodeId;
 use dryrack_scheduler::{
-    Caching, Candidate, GangPlaces, Grouping, QueueKey, asks_for_readiness, is_by_room, nodes_among_neighbours,
+    Caching, Candidate, GangPlaces, Grouping, asks_for_readiness, is_by_room, nodes_among_neighbours,
     place_among_neighbours,
 };
 use dryrack_units::{SimDuration, SimTime};
@@ -53,8 +53,9 @@ impl Queue {
         self.calculate_priorities(core);
         self.count_usage(core);
         let options = core.profile.scheduler.slots;
-        let mut waiting: Vec<QueueKey> = self.queue.iter(core.now).take(options.depth as usize).collect();
-        waiting.retain(|key| self.denied(core, key.replica()).is_none());
+        let mut waiting = self.in_partitions(core);
+        waiting.truncate(options.depth as usize);
+        waiting.retain(|own| self.denied(core, *own).is_none());
         let scheduler = &core.profile.scheduler;
         let is_counted = scheduler.gangs == GangPlaces::Neighbours && asks_for_readiness(scheduler);
         match (core.deciding.caching, core.deciding.grouping) {
@@ -63,67 +64,67 @@ impl Queue {
         }
     }
 
-    fn backfill_plainly(&mut self, core: &mut Core, waiting: &[QueueKey]) {
+    fn backfill_plainly(&mut self, core: &mut Core, waiting: &[InPartition]) {
         let now = down_to(core.now, SECOND);
         let mut table = plain::Table::new(now, core.profile.scheduler.slots, core.fleet.len());
-        for key in waiting {
-            let index = key.replica();
-            if !core.store.waits_in_queue(index) || self.denied(core, index).is_some() {
+        for own in waiting {
+            let index = own.replica;
+            if !core.store.waits_in_queue(index) || self.denied(core, *own).is_some() {
                 continue;
             }
-            match plan_plainly(core, index, &table, self.ground_of(core, index)) {
-                Plan::Start(candidate, free) => self.start_in_slots(core, index, candidate, &free),
+            match plan_plainly(core, index, &table, self.ground_of(core, *own)) {
+                Plan::Start(candidate, free) => self.start_in_slots(core, *own, candidate, &free),
                 Plan::Reserve(start, nodes) => table.reserve(start, limit_of(core, index), &nodes),
                 Plan::Nothing => {}
             }
         }
     }
 
-    fn backfill_counted(&mut self, core: &mut Core, waiting: &[QueueKey]) {
+    fn backfill_counted(&mut self, core: &mut Core, waiting: &[InPartition]) {
         let now = down_to(core.now, SECOND);
         let mut table = Table::new(now, core.profile.scheduler.slots, core.fleet.len());
         let mut plain = (core.deciding.caching == Caching::Paranoid)
             .then(|| plain::Table::new(now, core.profile.scheduler.slots, core.fleet.len()));
         let mut ahead = std::mem::take(&mut self.ahead);
         ahead.begin(core);
-        // Demands and limits for which no plan was found, with the number of changes in the pass at that time.
-        let mut in_vain: BTreeMap<(u32, SimDuration), u32> = BTreeMap::new();
+        // Demands, limits and partitions for which no plan was found, with the number of changes in the pass at that time.
+        let mut in_vain: BTreeMap<(u32, SimDuration, usize), u32> = BTreeMap::new();
         let mut open = FreeUntil::new();
         let mut changes = 0;
         let mut left = waiting;
         loop {
             while let Some((last, before)) = left.split_last()
-                && !(core.store.waits_in_queue(last.replica())
-                    && may_start(core, &mut ahead, (&table, changes), &mut open, last.replica()))
+                && !(core.store.waits_in_queue(last.replica)
+                    && may_start(core, &mut ahead, (&table, changes), &mut open, last.replica))
             {
-                if let Some(plain) = plain.as_ref().filter(|_| core.store.waits_in_queue(last.replica())) {
-                    let attempt = core.store[last.replica()].attempt_id();
-                    let ground = self.ground_of(core, last.replica());
-                    let starts = matches!(plan_plainly(core, last.replica(), plain, ground), Plan::Start(..));
+                if let Some(plain) = plain.as_ref().filter(|_| core.store.waits_in_queue(last.replica)) {
+                    let attempt = core.store[last.replica].attempt_id();
+                    let ground = self.ground_of(core, *last);
+                    let starts = matches!(plan_plainly(core, last.replica, plain, ground), Plan::Start(..));
                     assert!(!starts, "{attempt} is left out, and would start");
                 }
                 left = before;
             }
-            let Some((key, behind)) = left.split_first() else { break };
-            let index = key.replica();
+            let Some((own, behind)) = left.split_first() else { break };
+            let index = own.replica;
             let (demand, length) = (core.store[index].demand, limit_of(core, index));
             left = behind;
-            if !core.store.waits_in_queue(index) || self.denied(core, index).is_some() {
+            if !core.store.waits_in_queue(index) || self.denied(core, *own).is_some() {
                 continue;
             }
-            let plan = match in_vain.get(&(demand, length)) {
+            let plan = match in_vain.get(&(demand, length, own.section)) {
                 Some(then) if *then == changes => Plan::Nothing,
-                _ => plan(core, index, &mut ahead, &table, self.ground_of(core, index)),
+                _ => plan(core, index, &mut ahead, &table, self.ground_of(core, *own)),
             };
             if let Some(plain) = &plain {
                 let attempt = core.store[index].attempt_id();
-                let plainly = plan_plainly(core, index, plain, self.ground_of(core, index));
+                let plainly = plan_plainly(core, index, plain, self.ground_of(core, *own));
                 assert_eq!(plan, plainly, "{attempt}: the plan is not the plain one");
             }
             changes += u32::from(plan != Plan::Nothing);
             match plan {
                 Plan::Start(candidate, free) => {
-                    self.start_in_slots(core, index, candidate, &free);
+                    self.start_in_slots(core, *own, candidate, &free);
                     if core.store[index].placement.is_some() {
                         ahead.enter(core, index);
                     }
@@ -135,7 +136,7 @@ impl Queue {
                     plain.iter_mut().for_each(|plain| plain.reserve(start, length, &nodes));
                 }
                 Plan::Nothing if is_by_room(&core.profile.scheduler, core.store.demand(demand)) => {
-                    in_vain.insert((demand, length), changes);
+                    in_vain.insert((demand, length, own.section), changes);
                 }
                 Plan::Nothing => {}
             }
@@ -143,9 +144,11 @@ impl Queue {
         self.ahead = ahead;
     }
 
-    fn start_in_slots(&mut self, core: &mut Core, index: ReplicaIndex, candidate: Candidate, free: &[NodeId]) {
+    fn start_in_slots(&mut self, core: &mut Core, own: InPartition, candidate: Candidate, free: &[NodeId]) {
+        let index = own.replica;
         let nodes = plain::Nodes::of(free.iter().copied(), core.fleet.len());
         core.examine_if_watched(index, |core| Some(fleet_of(core, &nodes)));
+        self.choose(core, own);
         self.start(core, index, candidate);
     }
 }

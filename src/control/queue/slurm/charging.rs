@@ -18,7 +18,7 @@ impl Slurm {
         let association = self.fair.as_ref()?.association_of(spec)?;
         let claims = replica.placement.as_ref()?.claims();
         let held = held_by(claims);
-        let rate = self.partitions[self.section_of(spec)].options.billing(held);
+        let rate = self.partitions[self.section_of(core, index)].options.billing(held);
         Some(Charge { association, rate: (rate * 1000.0) as u64, since: down_to(core.now, SECOND) })
     }
 }

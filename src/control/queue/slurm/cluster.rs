@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use smallvec::SmallVec;
+
 use super::fair::FairShares;
 use super::section::{ReservedNodes, Section};
 use super::usage::Usage;
@@ -32,6 +34,8 @@ pub struct Slurm {
     pub settled: SimTime,
     /// What accounts and their users have used, if the cluster has accounts.
     pub fair: Option<FairShares>,
+    /// The partition in which each job of several partitions runs.
+    pub chosen: BTreeMap<ReplicaIndex, usize>,
     /// Jobs that are to be preempted, and still run for their grace time.
     pub graced: BTreeMap<ReplicaIndex, PreemptMode>,
     /// The state that the last pass of the main scheduler saw. If it has not changed, the next pass is skipped.
@@ -65,6 +69,7 @@ impl Slurm {
             calculated: SimTime::ZERO,
             settled: SimTime::ZERO,
             fair: FairShares::of(options),
+            chosen: BTreeMap::new(),
             graced: BTreeMap::new(),
             placed: None,
         }))
@@ -99,11 +104,19 @@ impl Slurm {
         }
     }
 
-    /// The index of a job's partition.
-    pub fn section_of(&self, spec: &JobSpec) -> usize {
-        let name = spec.slurm.as_ref().and_then(|terms| terms.partition.as_deref());
-        let found = name.and_then(|name| self.partitions.iter().position(|one| &*one.options.name == name));
-        found.unwrap_or(0)
+    /// The indices of a job's partitions, in the order in which the job names them.
+    pub fn sections_of(&self, spec: &JobSpec) -> SmallVec<[usize; 1]> {
+        let names = spec.slurm.as_ref().and_then(|terms| terms.partition.as_deref());
+        let names = names.into_iter().flat_map(|names| names.split(','));
+        let place_of = |name: &str| self.partitions.iter().position(|one| &*one.options.name == name);
+        let found: SmallVec<[usize; 1]> = names.filter_map(place_of).collect();
+        if found.is_empty() { SmallVec::from([0]) } else { found }
+    }
+
+    /// The index of the partition in which a job runs.
+    pub fn section_of(&self, core: &Core, index: ReplicaIndex) -> usize {
+        let chosen = self.chosen.get(&index).copied();
+        chosen.unwrap_or_else(|| self.sections_of(&core.store.job_of(index).spec)[0])
     }
 
     /// The index of a job's advance reservation.

@@ -5,20 +5,20 @@
 //! The main scheduler ([`pass`]) visits all waiting jobs: those with an advance reservation first, then in order of the
 //! partition's tier and the job's priority. A job that its partition, QOS or reservation does not allow is passed over. A
 //! job that does not fit ends the pass for its partition, and the nodes of that partition are kept from the jobs behind
-//! it; a job of a reservation ends the pass for its reservation only. Backfilling asks [`Queue::denied`] too.
+//! it; a job of a reservation ends the pass for its reservation only. Backfilling asks [`Queue::denied`] too. A job in
+//! several partitions is visited once for each of them ([`partitions`]).
 
 mod charging;
 mod cluster;
 mod fair;
 mod ground;
 mod limits;
+mod partitions;
 mod pass;
 mod preempt;
 mod priority;
 mod section;
 mod usage;
-
-use std::sync::Arc;
 
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
@@ -30,6 +30,7 @@ use dryrack_event::Reason;
 use dryrack_scheduler::slurm::Multifactor;
 use dryrack_units::{SimDuration, SimTime};
 pub(super) use ground::Ground;
+pub(super) use partitions::InPartition;
 use section::ReservedNodes;
 
 /// Whether priorities change with time. All other factors are known when a job comes.
@@ -57,10 +58,10 @@ impl Queue {
     }
 
     /// Why a replica may not start now, whatever is free. `None` if it may.
-    pub(in crate::queue) fn denied(&self, core: &Core, index: ReplicaIndex) -> Option<Reason> {
+    pub(in crate::queue) fn denied(&self, core: &Core, own: InPartition) -> Option<Reason> {
         let slurm = self.slurm.as_ref()?;
-        let spec = &core.store.job_of(index).spec;
-        let partition = &slurm.partitions[slurm.section_of(spec)].options;
+        let spec = &core.store.job_of(own.replica).spec;
+        let partition = &slurm.partitions[own.section].options;
         let nodes = requested(spec).nodes;
         let limit = spec.estimate.unwrap_or(SimDuration::MAX);
         if partition.max_time.is_some_and(|most| limit > most) {
@@ -89,16 +90,12 @@ impl Queue {
         self.denied_by_qos(core, spec)
     }
 
-    /// The tier and the priority of a replica. Both are 0 if the profile has no configuration of Slurm. Jobs with an
-    /// advance reservation come first, and then jobs of partitions with a higher tier (`sort_job_queue2` in
-    /// `src/slurmctld/job_scheduler.c`).
+    /// The tier and the priority of a replica, in the partition in which they are highest. Both are 0 if the profile has
+    /// no configuration of Slurm.
     pub(in crate::queue) fn standing(&self, core: &Core, index: ReplicaIndex) -> (u32, u32) {
         let Some(slurm) = &self.slurm else { return (0, 0) };
-        let spec = Arc::clone(&core.store.job_of(index).spec);
-        let section = &slurm.partitions[slurm.section_of(&spec)];
-        let has_reservation = slurm.reservation_of(core, &spec).is_some();
-        let tier = (u32::from(has_reservation) << u16::BITS) + u32::from(section.options.priority_tier);
-        (tier, slurm.priority_of(core, index, section))
+        let sections = slurm.sections_of(&core.store.job_of(index).spec);
+        sections.into_iter().map(|section| slurm.standing_in(core, index, section)).max().unwrap_or_default()
     }
 
     /// Prepares for a replica that enters the queue: learns the fleet, and makes the replica's key.
@@ -118,10 +115,10 @@ impl Queue {
 
     /// What decides which nodes a replica may use. `None` if the profile has no configuration of Slurm, so that it may
     /// use all.
-    pub(in crate::queue) fn ground_of(&self, core: &Core, index: ReplicaIndex) -> Option<Ground<'_>> {
+    pub(in crate::queue) fn ground_of(&self, core: &Core, own: InPartition) -> Option<Ground<'_>> {
         let slurm = self.slurm.as_ref()?;
-        let spec = &core.store.job_of(index).spec;
-        let own = slurm.reservation_of(core, spec);
-        Some(Ground { section: &slurm.partitions[slurm.section_of(spec)], reservations: &slurm.reservations, own })
+        let reservation = slurm.reservation_of(core, &core.store.job_of(own.replica).spec);
+        let section = &slurm.partitions[own.section];
+        Some(Ground { section, reservations: &slurm.reservations, own: reservation })
     }
 }

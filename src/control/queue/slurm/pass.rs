@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Ground;
+use super::partitions::{Said, Unsaid};
+use super::{Ground, InPartition};
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::flow::Held;
@@ -13,7 +14,7 @@ use crate::queue::slots::time::{SECOND, down_to, limit_of};
 use dryrack_event::{Histogram, Reason, Refusal};
 use dryrack_fleet::NodeStatus;
 use dryrack_ids::NodeId;
-use dryrack_scheduler::{Candidate, Decision, QueueKey, place_among_neighbours, room};
+use dryrack_scheduler::{Candidate, Decision, place_among_neighbours, room};
 use dryrack_units::{SimDuration, SimTime};
 
 /// The partitions and advance reservations whose jobs wait for the rest of the pass, and the nodes of these partitions.
@@ -24,9 +25,9 @@ struct Blocked {
     /// The nodes as bits.
     nodes: Vec<u64>,
     /// Why jobs do not start, by the number of the demand and the number of advance reservations that keep nodes from
-    /// them. Equal jobs get equal answers until a job starts or a partition is blocked, so that a long queue of equal
-    /// jobs is judged once. (The demand states the partition and the job's own reservation.)
-    refused: BTreeMap<(u32, usize), Refused>,
+    /// them, and by the partition. Equal jobs get equal answers until a job starts or a partition is blocked, so that a
+    /// long queue of equal jobs is judged once. (The demand states the job's own reservation.)
+    refused: BTreeMap<(u32, usize, usize), Refused>,
 }
 
 /// Why a job does not start.
@@ -55,57 +56,54 @@ impl Queue {
         }
         self.calculate_priorities(core);
         self.count_usage(core);
-        let waiting: Vec<QueueKey> = self.queue.iter(core.now).collect();
+        let waiting = self.in_partitions(core);
         let nodes = vec![0; word_count(core.fleet.len())];
-        let mut blocked = Blocked { nodes, ..Blocked::default() };
-        for key in waiting {
-            let index = key.replica();
+        let (mut blocked, mut unsaid) = (Blocked { nodes, ..Blocked::default() }, Unsaid::default());
+        for own in waiting {
+            let index = own.replica;
+            // It has begun in another partition.
+            if !core.store.waits_in_queue(index) {
+                continue;
+            }
             let slurm = self.slurm.as_ref().expect("checked above");
-            let spec = &core.store.job_of(index).spec;
-            let (section, own) = (slurm.section_of(spec), slurm.reservation_of(core, spec));
-            let all = core.fleet.len() as u32;
-            let is_blocked = match own {
-                Some(own) => blocked.reservations.contains(&own),
-                None => blocked.partitions.contains(&section),
+            let reservation = slurm.reservation_of(core, &core.store.job_of(index).spec);
+            let is_blocked = match reservation {
+                Some(reservation) => blocked.reservations.contains(&reservation),
+                None => blocked.partitions.contains(&own.section),
             };
-            // A job that is blocked is not looked at again. Once the fleet has grown, the reasons for which it was held
-            // as the head may be over, and it only waits for the new head. Slurm's reason is `Priority`.
             if is_blocked {
-                let growth = core.growth();
-                let is_passed = self.held_as_head.get(&index).is_some_and(|at| *at != growth);
-                if is_passed {
-                    self.held_as_head.remove(&index);
-                }
-                if is_passed || core.store[index].fresh.is_some() {
-                    core.hold(index, (Refusal::Unfit, Histogram::of(Reason::QueueOrder, all)));
-                }
+                self.say(core, index, Said::Behind, &mut unsaid);
                 continue;
             }
-            if let Some(reason) = self.denied(core, index) {
-                core.hold(index, (Refusal::Unfit, Histogram::of(reason, all)));
+            if let Some(reason) = self.denied(core, own) {
+                self.say(core, index, Said::Denied(reason), &mut unsaid);
                 continue;
             }
-            match self.decide_beside_blocked(core, index, &mut blocked) {
+            match self.decide_beside_blocked(core, own, &mut blocked) {
                 Ok(candidate) => {
                     blocked.refused.clear();
+                    self.choose(core, own);
                     self.start(core, index, candidate);
                 }
-                Err(refused) if refused.lacks_reserved_nodes => core.hold(index, refused.held),
+                Err(refused) if refused.lacks_reserved_nodes => {
+                    self.say(core, index, Said::PassedOver(refused.held), &mut unsaid);
+                }
                 Err(refused) => {
-                    self.hold_with_own(core, index, refused.held);
-                    self.preempt_for(core, index, &blocked.nodes);
+                    self.say(core, index, Said::Refused(refused.held), &mut unsaid);
+                    self.preempt_for(core, own, &blocked.nodes);
                     // Other jobs of the partition may go on.
-                    if let Some(own) = own {
-                        blocked.reservations.insert(own);
+                    if let Some(reservation) = reservation {
+                        blocked.reservations.insert(reservation);
                         continue;
                     }
-                    blocked.partitions.insert(section);
+                    blocked.partitions.insert(own.section);
                     blocked.refused.clear();
-                    let taken = &self.slurm.as_ref().expect("checked above").partitions[section].bits;
+                    let taken = &self.slurm.as_ref().expect("checked above").partitions[own.section].bits;
                     blocked.nodes.iter_mut().zip(taken).for_each(|(nodes, taken)| *nodes |= taken);
                 }
             }
         }
+        self.say_all(core, unsaid);
         while let Some((_, index)) = self.fresh.pop_front() {
             core.store[index].fresh = None;
         }
@@ -118,12 +116,13 @@ impl Queue {
     fn decide_beside_blocked(
         &mut self,
         core: &mut Core,
-        index: ReplicaIndex,
+        own: InPartition,
         blocked: &mut Blocked,
     ) -> Result<Candidate, Refused> {
-        let ground = self.ground_of(core, index).expect("there is a configuration of Slurm");
+        let index = own.replica;
+        let ground = self.ground_of(core, own).expect("there is a configuration of Slurm");
         let (now, limit) = (down_to(core.now, SECOND), limit_of(core, index));
-        let alike = (core.store[index].demand, ground.closed_by(now, limit));
+        let alike = (core.store[index].demand, ground.closed_by(now, limit), own.section);
         if let Some(refused) = blocked.refused.get(&alike) {
             core.examine_if_watched(index, |_| None);
             return Err(refused.clone());
@@ -147,7 +146,7 @@ fn decide_on(
     let (open, reserved) = (ground.nodes(now, limit), ground.reserved(now, limit));
     let left: Vec<NodeId> = open.iter().copied().filter(|node| !contains(blocked, *node)).collect();
     let kept = (open.len() - left.len()) as u32;
-    if kept == 0 && reserved == 0 {
+    if kept == 0 && reserved == 0 && !is_of_several(core, index) {
         core.examine_if_watched(index, |_| None);
         return match core.decide_now(index, 1) {
             Decision::Place(mut candidates) => Ok(candidates.swap_remove(0)),
@@ -169,13 +168,24 @@ fn decide_on(
     if lacks_reserved_nodes {
         reasons.add(Reason::InReservation, reserved);
     }
-    if let Decision::Refuse { reasons: others, .. } = core.decide_now(index, 1) {
-        others.iter().for_each(|(reason, count)| reasons.add(reason, count));
+    match core.decide_now(index, 1) {
+        Decision::Refuse { reasons: others, .. } => {
+            others.iter().for_each(|(reason, count)| reasons.add(reason, count))
+        }
+        // There is room in another partition of the job.
+        Decision::Place(_) if is_of_several(core, index) => reasons.add(Reason::QueueOrder, open.len() as u32),
+        Decision::Place(_) => {}
     }
     if reasons.is_empty() {
         reasons.add(Reason::InReservation, reserved);
     }
     Err(Refused { held: (Refusal::Unfit, reasons), lacks_reserved_nodes })
+}
+
+/// Whether a job is in several partitions, so that its demand allows more nodes than each of them has.
+fn is_of_several(core: &Core, index: ReplicaIndex) -> bool {
+    let terms = core.store.job_of(index).spec.slurm.as_ref();
+    terms.and_then(|terms| terms.partition.as_deref()).is_some_and(|names| names.contains(','))
 }
 
 /// Whether these nodes would have room for a replica if nothing ran on them.

@@ -8,6 +8,7 @@
 //! The trial fleet is a copy. It is made once in a pass for each partition that has a job waiting and a job that it may
 //! stop.
 
+use super::InPartition;
 use super::cluster::{Slurm, held_by};
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
@@ -24,11 +25,15 @@ use dryrack_scheduler::slurm::{PreemptMode, Ranked, SlurmOptions};
 use dryrack_units::{SimDuration, SimTime};
 
 impl Slurm {
-    fn ranked<'s>(&'s self, options: &'s SlurmOptions, core: &Core, index: ReplicaIndex) -> Ranked<'s> {
-        let spec = &core.store.job_of(index).spec;
+    fn ranked<'s>(&'s self, options: &'s SlurmOptions, core: &Core, own: InPartition) -> Ranked<'s> {
+        let spec = &core.store.job_of(own.replica).spec;
         let name = spec.slurm.as_ref().and_then(|terms| terms.qos.as_deref());
         let qos = name.and_then(|name| options.qos(name));
-        Ranked { partition: &self.partitions[self.section_of(spec)].options, qos }
+        Ranked { partition: &self.partitions[own.section].options, qos }
+    }
+
+    fn ranked_running<'s>(&'s self, options: &'s SlurmOptions, core: &Core, replica: ReplicaIndex) -> Ranked<'s> {
+        self.ranked(options, core, InPartition { replica, section: self.section_of(core, replica) })
     }
 }
 
@@ -48,10 +53,10 @@ fn release(fleet: &mut Fleet, placement: &Placement) {
 impl Queue {
     /// Preempts jobs so that a replica that does not fit can start later. `blocked` are the nodes that are kept for other
     /// jobs.
-    pub(super) fn preempt_for(&mut self, core: &mut Core, head: ReplicaIndex, blocked: &[u64]) {
+    pub(super) fn preempt_for(&mut self, core: &mut Core, head: InPartition, blocked: &[u64]) {
         let Some(victims) = self.victims_in_slurm(core, head, blocked) else { return };
         for (victim, mode) in victims {
-            self.preempt_in_slurm(core, victim, head, mode);
+            self.preempt_in_slurm(core, victim, head.replica, mode);
         }
     }
 
@@ -59,7 +64,7 @@ impl Queue {
     fn victims_in_slurm(
         &self,
         core: &Core,
-        head: ReplicaIndex,
+        head: InPartition,
         blocked: &[u64],
     ) -> Option<Vec<(ReplicaIndex, PreemptMode)>> {
         let (slurm, options) = (self.slurm.as_ref()?, core.profile.slurm.as_ref()?);
@@ -69,7 +74,7 @@ impl Queue {
             if !holds(core, index) || slurm.graced.contains_key(&index) {
                 return None;
             }
-            let running = slurm.ranked(options, core, index);
+            let running = slurm.ranked_running(options, core, index);
             let ran = core.now.checked_since(began(core, index)).unwrap_or_default();
             let mode = options.preempts(own, running, ran)?;
             let nodes = held_by(core.store.placement_of(index).claims()).nodes;
@@ -82,6 +87,7 @@ impl Queue {
         }
         candidates.sort_unstable_by_key(|(worth, index, _)| (*worth, *index));
         let ground = self.ground_of(core, head)?;
+        let head = head.replica;
         let open = ground.nodes(down_to(core.now, SECOND), limit_of(core, head)).into_iter();
         let open = Nodes::of(open.filter(|node| !contains(blocked, *node)), core.fleet.len());
         let mut fleet = fleet_of(core, &open);
@@ -113,7 +119,7 @@ impl Queue {
         core.emit(Event::Preempted { attempt, by });
         let options = core.profile.slurm.as_ref().expect("it preempts");
         let slurm = self.slurm.as_mut().expect("it preempts");
-        let grace = options.grace_of(slurm.ranked(options, core, index));
+        let grace = options.grace_of(slurm.ranked_running(options, core, index));
         if grace.is_zero() {
             return self.stop_preempted(core, index, mode);
         }
@@ -138,10 +144,11 @@ impl Queue {
         }
     }
 
-    /// Forgets the grace time of a job that no longer runs.
-    pub(in crate::queue) fn forget_grace(&mut self, core: &Core, index: ReplicaIndex) {
+    /// Forgets the grace time and the partition of a job that no longer runs.
+    pub(in crate::queue) fn forget_run(&mut self, core: &Core, index: ReplicaIndex) {
         if let Some(slurm) = self.slurm.as_mut().filter(|_| !holds(core, index)) {
             slurm.graced.remove(&index);
+            slurm.chosen.remove(&index);
         }
     }
 
@@ -159,7 +166,7 @@ impl Queue {
         let options = options.filter(|options| options.preempt_type.is_some() && options.exempts());
         options.zip(self.slurm.as_ref()).into_iter().flat_map(move |(options, slurm)| {
             let until = move |index: ReplicaIndex| {
-                let own = slurm.ranked(options, core, index).qos.and_then(|qos| qos.preempt_exempt_time);
+                let own = slurm.ranked_running(options, core, index).qos.and_then(|qos| qos.preempt_exempt_time);
                 began(core, index).saturating_add(own.unwrap_or(options.preempt_exempt_time))
             };
             core.holders().into_iter().filter(|index| holds(core, *index)).map(until)
