@@ -401,6 +401,7 @@ fn check(recordings: impl Iterator<Item = PathBuf>) {
             let line = found.line(&format!("{}, given its ticks", recording.name));
             table += &line;
             let holds = match recording.name.as_str() {
+                // A node seems to have been completing for longer than 160 ms after the job 141.
                 "qos-2" => found.is_ordered(),
                 _ => found.is_ordered() && (found.is_timed() || !is_carried),
             };
