@@ -13,7 +13,7 @@ use super::output::{Format, print, print_json, warn};
 use super::progress;
 use super::run::Overrides;
 use super::select::is_manifest;
-use dryrack_engine::{QueueChange, Simulated, simulate as simulate_jobs};
+use dryrack_engine::{Preemptor, QueueChange, Simulated, Victim, simulate as simulate_jobs};
 use dryrack_ids::JobId;
 use dryrack_scenario::{AddedWorkload, Loaded, Options, load, load_text};
 use dryrack_units::{SimTime, counted};
@@ -48,29 +48,38 @@ pub fn simulate(args: &SimulateArgs, format: Format) -> ExitResult {
     let input = |message: String| Failure::file(&args.with, message);
     let Some(first) = jobs.first() else {
         return Err(input(
-            "has no workload that the scenario lacks; write a Job, a JobSet, a Pod or a job into it".to_string(),
+            "has no workload that the scenario lacks; write a Job, a JobSet, a Pod or a job into it, without `suspend: \
+             true` unless it names a queue"
+                .to_string(),
         ));
     };
-    let Some(part) = &with.rehearsal.arrivals[first.index()].spec.queued else {
-        let help = "names no queue of Kueue; add the label `kueue.x-k8s.io/queue-name`, or `queue:` to a job";
-        return Err(input(help.to_string()));
-    };
-    let is_one = |job: &JobId| {
-        let other = with.rehearsal.arrivals[job.index()].spec.queued.as_ref();
-        other.is_some_and(|other| other.workload == part.workload)
-    };
-    if !jobs.iter().all(is_one) {
+    let spec = |job: &JobId| &with.rehearsal.arrivals[job.index()].spec;
+    let part = spec(first).queued.as_ref();
+    let workload = part.map(|part| &part.workload);
+    if !jobs.iter().all(|job| spec(job).queued.as_ref().map(|other| &other.workload) == workload) {
         return Err(input("has several workloads; write one".to_string()));
     }
-    let said = || format!("rehearsing {} with {}", args.path.display(), part.workload.name);
+    let at = with.rehearsal.arrivals[first.index()].at;
+    if let Some(until) = with.rehearsal.until.filter(|until| at > *until) {
+        return Err(input(format!(
+            "is submitted at {at}, and the rehearsal ends at {until}; choose an earlier `--at`, or a later `until`"
+        )));
+    }
+    let name = match workload {
+        Some(workload) => workload.name.to_string(),
+        None if jobs.len() == 1 => spec(first).name.to_string(),
+        None => format!("{} and {}", spec(first).name, counted(jobs.len() - 1, "more job")),
+    };
+    let said = || format!("rehearsing {} with {name}", args.path.display());
     let found = progress::with_line(said, || guarded(|| simulate_jobs(&with.rehearsal, &jobs)));
     let found = found.map_err(|message| Failure::Ours(format!("internal error: {message}\n")))?;
-    let case = Case { found: &found, loaded: &with, name: &part.workload.name, queue: &part.workload.queue };
+    let case = Case { found: &found, loaded: &with, name: &name, queue: workload.map(|workload| &*workload.queue) };
     match format {
         Format::Human => print(&case.human())?,
         Format::Json => print_json(&case.as_json())?,
     }
-    Ok(if found.admitted.is_some() { Exit::Fine } else { Exit::Failed })
+    let succeeds = if workload.is_some() { found.admitted.is_some() } else { found.running.is_some() };
+    Ok(if succeeds { Exit::Fine } else { Exit::Failed })
 }
 
 /// Loads the scenario, or makes one of the manifests.
@@ -95,21 +104,80 @@ struct Case<'a> {
     found: &'a Simulated,
     loaded: &'a Loaded,
     name: &'a str,
-    queue: &'a str,
+    /// The LocalQueue. `None` if Kueue ignores the workload.
+    queue: Option<&'a str>,
 }
 
 impl Case<'_> {
-    fn job(&self, job: JobId) -> &str {
-        &self.loaded.rehearsal.arrivals[job.index()].spec.name
+    /// The name of a job, or of its workload if that has several jobs.
+    fn victim(&self, victim: &Victim) -> &str {
+        let arrivals = &self.loaded.rehearsal.arrivals;
+        let spec = &arrivals[victim.job.index()].spec;
+        let (Some(part), Preemptor::Kueue(_)) = (&spec.queued, victim.by) else { return &spec.name };
+        let of_it = arrivals.iter().filter(|job| {
+            let other = job.spec.queued.as_ref();
+            other.is_some_and(|other| other.workload == part.workload)
+        });
+        if of_it.count() > 1 { &part.workload.name } else { &spec.name }
+    }
+
+    /// Why Kueue has no part in the decision.
+    fn unmanaged(&self) -> &'static str {
+        match self.loaded.rehearsal.kueue.is_empty() {
+            true => "there is no object of Kueue, so the scheduler alone decides",
+            false => {
+                "it names no queue, by the label `kueue.x-k8s.io/queue-name` or by `queue:`. Kueue ignores it, unless it \
+                 is configured with `manageJobsWithoutQueueName`, so the scheduler alone decides"
+            }
+        }
     }
 
     fn human(&self) -> String {
         let found = self.found;
+        let queue = self.queue.map_or("in no queue".to_string(), |queue| format!("in LocalQueue {queue}"));
         let mut text = format!(
-            "{} in LocalQueue {}, submitted at {}; under {}\n\n",
-            self.name, self.queue, found.submitted, self.loaded.rehearsal.profile.name
+            "{} {queue}, submitted at {}; under {}\n\n",
+            self.name, found.submitted, self.loaded.rehearsal.profile.name
         );
+        text.push_str(&self.admission());
+        if found.admitted.is_some() || self.queue.is_none() {
+            text.push_str(&self.pods());
+        }
+        let victims: Vec<String> = found
+            .victims
+            .iter()
+            .map(|victim| {
+                let by = match victim.by {
+                    Preemptor::Kueue(because) => because.name().to_string(),
+                    Preemptor::Scheduler { pods } => format!("{}, by the scheduler", counted(pods as usize, "pod")),
+                };
+                format!("{} at {} ({by})", self.victim(victim), victim.at)
+            })
+            .collect();
+        text.push_str(&format!(
+            "preempts   {}\n",
+            if victims.is_empty() { "nobody".into() } else { victims.join(", ") }
+        ));
+        if let Some((at, because)) = &found.evicted {
+            text.push_str(&format!("evicted    at {at} ({})\n", because.name()));
+        }
+        if self.queue.is_some() && found.admitted.as_ref().is_none_or(|(at, ..)| *at > found.submitted) {
+            text.push_str("\nsingle changes with which it is admitted at once, each rehearsed:\n");
+            if found.changes.is_empty() {
+                text.push_str("  none of those that were tried: more quota of one resource in one flavor, no borrowing limit, another\n  LocalQueue of the namespace, fewer pods\n");
+            }
+            for change in &found.changes {
+                text.push_str(&format!("  {}\n", change_text(change)));
+            }
+        }
+        text
+    }
+
+    fn admission(&self) -> String {
+        let found = self.found;
+        let mut text = String::new();
         match &found.admitted {
+            _ if self.queue.is_none() => text.push_str(&format!("admitted   without Kueue: {}\n", self.unmanaged())),
             Some((at, queue, sets)) => {
                 let wait = at.since(found.submitted);
                 let when = if wait.is_zero() { "at once".to_string() } else { format!("at {at}, after {wait}") };
@@ -119,10 +187,6 @@ impl Case<'_> {
                         set.flavors.iter().map(|(resource, flavor)| format!("{resource} of {flavor}")).collect();
                     let pods = counted(set.count as usize, "pod");
                     text.push_str(&format!("  {}: {pods}, {}\n", set.name, flavors.join(", ")));
-                }
-                match found.running {
-                    Some(at) => text.push_str(&format!("running    all pods at {at}\n")),
-                    None => text.push_str("running    not all pods; see `dryrack explain`\n"),
                 }
             }
             None => {
@@ -136,26 +200,22 @@ impl Case<'_> {
         if let (Some(_), Some((because, message))) = (&found.admitted, &found.refused) {
             text.push_str(&format!("at first   {}: {message}\n", because.name()));
         }
-        let victims: Vec<String> = found
-            .victims
-            .iter()
-            .map(|(at, job, because)| format!("{} at {at} ({})", self.job(*job), because.name()))
-            .collect();
-        text.push_str(&format!(
-            "preempts   {}\n",
-            if victims.is_empty() { "nobody".into() } else { victims.join(", ") }
-        ));
-        if let Some((at, because)) = &found.evicted {
-            text.push_str(&format!("evicted    at {at} ({})\n", because.name()));
+        text
+    }
+
+    /// When the pods run, or why they do not.
+    fn pods(&self) -> String {
+        let (wanted, most) = self.found.pods;
+        if let Some(at) = self.found.running {
+            return format!("running    all pods at {at}\n");
         }
-        if found.admitted.as_ref().is_none_or(|(at, ..)| *at > found.submitted) {
-            text.push_str("\nsingle changes with which it is admitted at once, each rehearsed:\n");
-            if found.changes.is_empty() {
-                text.push_str("  none of those that were tried: more quota of one resource in one flavor, no borrowing limit, another\n  LocalQueue of the namespace, fewer pods\n");
-            }
-            for change in &found.changes {
-                text.push_str(&format!("  {}\n", change_text(change)));
-            }
+        let until = self.found.until.map_or("the end of the run".to_string(), |until| until.to_string());
+        let mut text = format!(
+            "running    at most {most} of {} at a time, simulated until {until}\n",
+            counted(wanted as usize, "pod")
+        );
+        if let Some((at, reasons)) = &self.found.waits {
+            text.push_str(&format!("pods wait  at {at}: {reasons}\n"));
         }
         text
     }
@@ -174,9 +234,20 @@ impl Case<'_> {
             "at_first": found.refused.as_ref().map(|(reason, message)| because((reason, message))),
             "last": found.last.as_ref().map(|(_, reason, message)| because((reason, message))),
             "running_seconds": found.running.map(SimTime::as_secs_f64),
-            "preempts": found.victims.iter().map(|(at, job, because)| json!({
-                "job": self.job(*job), "at_seconds": at.as_secs_f64(), "because": because.name(),
-            })).collect::<Vec<_>>(),
+            "unmanaged": self.queue.is_none().then(|| self.unmanaged()),
+            "pods": found.pods.0,
+            "most_running": found.pods.1,
+            "pods_wait": found.waits.as_ref().map(|(at, reasons)| json!({
+                "at_seconds": at.as_secs_f64(), "reasons": reasons,
+            })),
+            "preempts": found.victims.iter().map(|victim| {
+                let (by, because, pods) = match victim.by {
+                    Preemptor::Kueue(because) => ("kueue", Some(because.name()), None),
+                    Preemptor::Scheduler { pods } => ("scheduler", None, Some(pods)),
+                };
+                let at = victim.at.as_secs_f64();
+                json!({"job": self.victim(victim), "at_seconds": at, "by": by, "because": because, "pods": pods})
+            }).collect::<Vec<_>>(),
             "evicted": found.evicted.map(|(at, because)| json!({
                 "at_seconds": at.as_secs_f64(), "because": because.name(),
             })),
@@ -194,7 +265,7 @@ fn change_text(change: &QueueChange) -> String {
             format!("no borrowing limit of {resource} of {flavor} in ClusterQueue {queue}; it is {from}")
         }
         QueueChange::LocalQueue { name, cluster_queue } => format!("LocalQueue {name} (ClusterQueue {cluster_queue})"),
-        QueueChange::Pods { from, to } => format!("{to} pods instead of {from}"),
+        QueueChange::Pods { from, to } => format!("{} instead of {from}", counted(*to as usize, "pod")),
     }
 }
 

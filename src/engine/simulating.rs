@@ -1,7 +1,7 @@
 //! One more workload: whether Kueue would admit it, when, whom it would preempt, and which single change would help.
 //! Every answer comes from a rehearsal.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -11,11 +11,11 @@ use super::rehearsal::Rehearsal;
 use super::replay::Replay;
 use super::run::{RunOptions, run};
 use dryrack_control::AdmissionView;
-use dryrack_event::{AdmittedPodSet, Event, Phase, Reason, Record, RecordBody};
+use dryrack_event::{AdmittedPodSet, Event, Histogram, Phase, Reason, Record, RecordBody};
 use dryrack_ids::JobId;
 use dryrack_objects::Quantity;
 use dryrack_units::SimTime;
-use dryrack_workload::{QueuedPart, QueuedWorkload};
+use dryrack_workload::{QueuedPart, QueuedWorkload, RunLimit};
 
 /// What would happen to a workload.
 pub struct Simulated {
@@ -27,16 +27,35 @@ pub struct Simulated {
     pub refused: Option<(Reason, Arc<str>)>,
     /// The last message, if it is never admitted.
     pub last: Option<(SimTime, Reason, Arc<str>)>,
-    /// When all its pods run for the first time.
+    /// How many of its pods should run at a time, and the largest number that does.
+    pub pods: (u32, u32),
+    /// When as many run as should, for the first time.
     pub running: Option<SimTime>,
-    /// The workloads that are preempted for it, by their first jobs.
-    pub victims: Vec<(SimTime, JobId, Reason)>,
+    /// Why the last of its pods that was refused a node waits.
+    pub waits: Option<(SimTime, Histogram)>,
+    /// What is preempted for it.
+    pub victims: Vec<Victim>,
     /// When it is evicted itself for the first time.
     pub evicted: Option<(SimTime, Reason)>,
     /// How it stands at the end, if it is never admitted.
     pub standing: Option<AdmissionView>,
     /// The single changes with which it would be admitted at once.
     pub changes: Vec<QueueChange>,
+}
+
+/// What gives way to the workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Victim {
+    pub at: SimTime,
+    /// The first job of a workload that Kueue preempts, or a job of whose pods the scheduler preempts some.
+    pub job: JobId,
+    pub by: Preemptor,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preemptor {
+    Kueue(Reason),
+    Scheduler { pods: u32 },
 }
 
 /// A change with which the workload is admitted as soon as it is submitted.
@@ -78,13 +97,18 @@ pub fn simulate(rehearsal: &Rehearsal, jobs: &[JobId]) -> Simulated {
         admitted: None,
         refused: None,
         last: None,
+        pods: (0, 0),
         running: None,
+        waits: None,
         victims: Vec::new(),
         evicted: None,
         standing: None,
         changes: Vec::new(),
     };
     read(&records, jobs, rehearsal, &mut found);
+    if rehearsal.arrivals[first.index()].spec.queued.is_none() {
+        return found;
+    }
     if found.admitted.is_none() {
         found.standing = standing(rehearsal, &records, first);
     }
@@ -110,12 +134,13 @@ fn standing(rehearsal: &Rehearsal, records: &[Record], job: JobId) -> Option<Adm
 
 fn read(records: &[Record], jobs: &[JobId], rehearsal: &Rehearsal, found: &mut Simulated) {
     let first = jobs[0];
-    let wanted: u32 = jobs.iter().map(|job| rehearsal.arrivals[job.index()].spec.replicas).sum();
+    found.pods.0 = pods_at_a_time(rehearsal, jobs);
     let mut running = BTreeSet::new();
     for Record { at, said, .. } in records {
         let RecordBody::Event(event) = said else { continue };
         match event {
             Event::Admitted { job, queue, pod_sets } if *job == first && found.admitted.is_none() => {
+                found.pods.0 = pod_sets.iter().map(|set| set.count).sum();
                 found.admitted = Some((*at, Arc::clone(queue), pod_sets.clone()));
             }
             Event::NotAdmitted { job, because, text } if *job == first => {
@@ -125,7 +150,13 @@ fn read(records: &[Record], jobs: &[JobId], rehearsal: &Rehearsal, found: &mut S
                 found.last = Some((*at, *because, Arc::clone(text)));
             }
             Event::Evicted { job, because, by: Some(by), .. } if *by == first => {
-                found.victims.push((*at, *job, *because));
+                found.victims.push(Victim { at: *at, job: *job, by: Preemptor::Kueue(*because) });
+            }
+            Event::Preempted { attempt, by } if jobs.contains(&by.job) => {
+                found.victims.push(Victim { at: *at, job: attempt.job, by: Preemptor::Scheduler { pods: 1 } });
+            }
+            Event::Held { attempt, reasons, .. } if jobs.contains(&attempt.job) => {
+                found.waits = Some((*at, reasons.clone()));
             }
             Event::Evicted { job, because, .. } if *job == first => {
                 found.evicted.get_or_insert((*at, *because));
@@ -135,13 +166,58 @@ fn read(records: &[Record], jobs: &[JobId], rehearsal: &Rehearsal, found: &mut S
                     Phase::Running => running.insert((attempt.job, attempt.replica)),
                     _ => running.remove(&(attempt.job, attempt.replica)),
                 };
-                if running.len() as u32 == wanted {
+                let count = running.len() as u32;
+                found.pods.1 = found.pods.1.max(count);
+                if count >= found.pods.0 {
                     found.running.get_or_insert(*at);
                 }
             }
             _ => {}
         }
     }
+    forget_pods_of_evicted(rehearsal, &mut found.victims);
+    merge(&mut found.victims);
+}
+
+/// Leaves out the pods of workloads that Kueue evicts, which stop with their workload.
+fn forget_pods_of_evicted(rehearsal: &Rehearsal, victims: &mut Vec<Victim>) {
+    let workload = |victim: &Victim| {
+        let part = rehearsal.arrivals[victim.job.index()].spec.queued.as_ref()?;
+        Some((victim.at, Arc::clone(&part.workload.namespace), Arc::clone(&part.workload.name)))
+    };
+    let is_of_kueue = |victim: &&Victim| matches!(victim.by, Preemptor::Kueue(_));
+    let evicted: BTreeSet<_> = victims.iter().filter(is_of_kueue).filter_map(workload).collect();
+    victims.retain(|victim| is_of_kueue(&victim) || workload(victim).is_none_or(|of_it| !evicted.contains(&of_it)));
+}
+
+/// Counts the pods of one job that the scheduler preempts at one time as one victim.
+fn merge(victims: &mut Vec<Victim>) {
+    let mut merged: Vec<Victim> = Vec::new();
+    for victim in victims.drain(..) {
+        let known = merged.iter_mut().find(|known| (known.at, known.job) == (victim.at, victim.job));
+        match known.map(|known| &mut known.by) {
+            Some(Preemptor::Scheduler { pods }) => *pods += 1,
+            Some(Preemptor::Kueue(_)) | None => merged.push(victim),
+        }
+    }
+    *victims = merged;
+}
+
+/// How many pods of these jobs run at a time, if nothing keeps them from it.
+fn pods_at_a_time(rehearsal: &Rehearsal, jobs: &[JobId]) -> u32 {
+    let mut arrays: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
+    let mut others = 0;
+    for job in jobs {
+        let spec = &rehearsal.arrivals[job.index()].spec;
+        match spec.run_limit.as_deref() {
+            Some(RunLimit::ArrayTasks { array, most }) => {
+                let (pods, _) = arrays.entry(array).or_insert((0, *most));
+                *pods += spec.replicas;
+            }
+            Some(_) | None => others += spec.replicas,
+        }
+    }
+    others + arrays.values().map(|(pods, most)| pods.min(most)).sum::<u32>()
 }
 
 /// Whether the workload is admitted at the instant of its submission.

@@ -356,8 +356,8 @@ fn one_more_workload_is_simulated() {
     let args = ["simulate", "cluster.yaml", "--with", "job.yaml", "--at", "1m", "--set", larger];
     let said = stdout(folder.path(), &args, 0);
     assert!(said.contains("preempts   old at 1m (in_cluster_queue)"), "{said}");
-    let said = stderr(folder.path(), &ask("{name: new, gpus: 1}"), 2);
-    assert!(said.contains("names no queue of Kueue"), "{said}");
+    let said = stdout(folder.path(), &ask("{name: new, gpus: 1}"), 0);
+    assert!(said.contains("without Kueue: it names no queue") && said.contains("all pods at 0s"), "{said}");
 }
 
 fn a_misspelt_queue_is_an_error_with_the_nearest_name() {

@@ -81,6 +81,7 @@ mod selection;
 mod sequences;
 mod serving;
 mod shell;
+mod simulated;
 mod slurm;
 mod slurm_sites;
 mod small_world;
@@ -196,6 +197,7 @@ fn main() {
         sequences::trials,
         serving::trials,
         shell::trials,
+        simulated::trials,
         slurm::trials,
         streamed::trials,
         theory::trials,
