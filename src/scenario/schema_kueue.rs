@@ -145,7 +145,7 @@ pub(super) const SHAPES: &[Shape] = &[
         required: &["name", "cluster_queue"],
         fields: &[
             ("name", Kind::Text, "Name of the queue, which jobs state as `queue`"),
-            ("namespace", Kind::Text, "Namespace; default: `default`, in which all jobs in short words are"),
+            ("namespace", Kind::Text, "Namespace; default: `default`"),
             ("cluster_queue", Kind::Text, "ClusterQueue whose quota its workloads use"),
             ("stop", STOP, "Whether the queue admits nothing, or also gives its quota back; default: None"),
         ],

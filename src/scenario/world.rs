@@ -53,7 +53,7 @@ pub(super) struct World {
     /// The numbers of the tasks of each job array. The names of the tasks are the array's name, `_` and a number.
     pub arrays: BTreeMap<String, Arc<[u32]>>,
     /// The LocalQueues of Kueue that jobs can name. `None` if the file has no Kueue.
-    pub local_queues: Option<BTreeSet<String>>,
+    pub local_queues: Option<BTreeMap<String, BTreeSet<Arc<str>>>>,
     /// Entries whose jobs arrive at random. The number of their jobs depends on the seed.
     pub chances: BTreeMap<String, RandomEntry>,
 }

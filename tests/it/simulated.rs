@@ -6,6 +6,7 @@ trials! {
     Nothing: [
         pods_that_the_scheduler_preempts_are_simulated,
         a_job_set_that_kueue_preempts_is_simulated_by_its_own_name,
+        a_job_in_short_words_is_simulated_in_a_local_queue_of_a_manifest,
         a_job_without_a_queue_is_simulated_by_the_scheduler_alone,
         a_time_after_the_end_is_not_simulated,
     ]
@@ -110,6 +111,20 @@ fn pods_that_the_scheduler_preempts_are_simulated() {
 fn a_job_set_that_kueue_preempts_is_simulated_by_its_own_name() {
     let said = asked(&cluster(JOB_SET), &queued(), 0);
     assert!(said.contains("preempts   jobset-mine at 1m (in_cluster_queue)\n"), "{said}");
+}
+
+fn a_job_in_short_words_is_simulated_in_a_local_queue_of_a_manifest() {
+    for queue in ["team", "ml/team"] {
+        let said = asked(&cluster(FILLER), &format!("{{name: own, queue: {queue}, gpus: 1, duration: 5m}}"), 0);
+        assert!(said.contains("own in LocalQueue team") && said.contains("at once, by ClusterQueue cq"), "{said}");
+    }
+    let two =
+        QUEUES.to_string() + "---\n" + &QUEUES[QUEUES.rfind("---\n").expect("the queue") + 4..].replace("ml", "art");
+    let dir =
+        written(&[("cluster.yaml", &[NODES, &two].join("---\n")), ("with.yaml", "{name: own, queue: team, gpus: 1}")]);
+    let said = stderr(dir.path(), &["simulate", "cluster.yaml", "--with", "with.yaml"], 2);
+    assert!(said.contains("several local queues are named `team`, in the namespaces art, ml"), "{said}");
+    assert!(said.contains("write `queue: art/team`"), "{said}");
 }
 
 fn a_job_without_a_queue_is_simulated_by_the_scheduler_alone() {

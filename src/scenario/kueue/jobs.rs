@@ -1,5 +1,6 @@
 //! Jobs in short words that wait for Kueue: the LocalQueue that they name, and their pod sets.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use dryrack_catalog::{self as catalog, Vendor};
@@ -39,12 +40,8 @@ pub(in super::super) fn queued(
         let help = "add `kueue:` and name a queue in the job";
         report.error_with_help(fields.key_span("topology"), "only a job in a queue of Kueue has a topology", help);
     }
-    let (known, queue) = (known?, spec.queue.clone()?);
-    if !known.contains(&*queue) {
-        let span = fields.get("queue").map_or(fields.place(), |tree| tree.span);
-        report.unknown(span, format!("no local queue is named `{queue}`"), &queue, known.iter().map(String::as_str));
-        return None;
-    }
+    let (known, queue) = (known?, spec.queue.as_ref()?);
+    let (namespace, queue) = found(queue, known, fields, report)?;
     let demand = &spec.demand;
     let set = |name: &Arc<str>, count, min_count: Option<u32>, task: &TaskDemand| QueuedPodSet {
         name: Arc::clone(name),
@@ -85,10 +82,40 @@ pub(in super::super) fn queued(
         }
     };
     let (name, uid) = (Arc::from(""), Arc::from(""));
-    let namespace = Arc::from("default");
     let priority = spec.priority;
     let workload = QueuedWorkload { namespace, name, uid, created: None, queue, priority, pod_sets };
     Some(Arc::new(QueuedPart { workload: Arc::new(workload), pod_set }))
+}
+
+/// The namespace and the name of the LocalQueue that a job names: `team-a`, or `research/team-a`. Without a namespace,
+/// it is the queue in the default namespace, or else the only one of this name.
+fn found(
+    typed: &str,
+    known: &BTreeMap<String, BTreeSet<Arc<str>>>,
+    fields: &Fields<'_>,
+    report: &mut Report,
+) -> Option<(Arc<str>, Arc<str>)> {
+    let span = fields.get("queue").map_or(fields.place(), |tree| tree.span);
+    let (namespace, name) = typed.split_once('/').map_or((None, typed), |(namespace, name)| (Some(namespace), name));
+    let namespaces: Vec<&Arc<str>> = known.get(name).into_iter().flatten().collect();
+    let wanted = |one: &&&Arc<str>| &****one == namespace.unwrap_or("default");
+    let found = match &namespaces[..] {
+        [only] if namespace.is_none() => Some(only),
+        all => all.iter().find(wanted),
+    };
+    if let Some(found) = found {
+        return Some((Arc::clone(found), Arc::from(name)));
+    }
+    if let ([first, _, ..], None) = (&namespaces[..], namespace) {
+        let list: Vec<&str> = namespaces.iter().map(|one| &***one).collect();
+        let message = format!("several local queues are named `{name}`, in the namespaces {}", list.join(", "));
+        report.error_with_help(span, message, format!("write `queue: {first}/{name}`"));
+        return None;
+    }
+    let every = known.iter().flat_map(|(name, all)| all.iter().map(move |one| format!("{one}/{name}")));
+    let names: Vec<String> = if namespace.is_some() { every.collect() } else { known.keys().cloned().collect() };
+    report.unknown(span, format!("no local queue is named `{typed}`"), typed, names.iter().map(String::as_str));
+    None
 }
 
 /// The same part in the workload of a job with this name.

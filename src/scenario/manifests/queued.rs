@@ -104,11 +104,14 @@ fn check_cohorts(current: &BTreeMap<Key, Map<String, Value>>, stated: &[StatedQu
     }
 }
 
-/// The names of all LocalQueues in the default namespace. `None` if the cluster has no Kueue.
-pub(super) fn local_queues(cluster: &Cluster) -> Option<BTreeSet<String>> {
+/// The names of all LocalQueues, and the namespaces of each. `None` if the cluster has no Kueue.
+pub(super) fn local_queues(cluster: &Cluster) -> Option<BTreeMap<String, BTreeSet<Arc<str>>>> {
     let stated = &cluster.queues.stated;
-    let local = stated.iter().filter(|object| object.kind == Kind::LocalQueue && &*object.namespace == "default");
-    (!stated.is_empty()).then(|| local.map(|object| object.name.to_string()).collect())
+    let mut queues: BTreeMap<String, BTreeSet<Arc<str>>> = BTreeMap::new();
+    for object in stated.iter().filter(|object| object.kind == Kind::LocalQueue) {
+        queues.entry(object.name.to_string()).or_default().insert(Arc::clone(&object.namespace));
+    }
+    (!stated.is_empty()).then_some(queues)
 }
 
 /// The workload of a controller; `None` if Kueue does not manage it.
