@@ -179,7 +179,7 @@ impl Diagnostics {
 }
 
 /// A range of bytes in one source text.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span {
     source: u16,
     start: u32,

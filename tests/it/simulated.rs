@@ -9,6 +9,7 @@ trials! {
         a_job_in_short_words_is_simulated_in_a_local_queue_of_a_manifest,
         a_job_without_a_queue_is_simulated_by_the_scheduler_alone,
         a_time_after_the_end_is_not_simulated,
+        pods_that_arrive_at_once_are_tried_by_creation_then_as_listed,
     ]
 }
 
@@ -147,4 +148,43 @@ fn a_time_after_the_end_is_not_simulated() {
     let dir = written(&[("cluster.yaml", &cluster(FILLER)), ("with.yaml", &queued())]);
     let said = stderr(dir.path(), &["simulate", "cluster.yaml", "--with", "with.yaml", "--at", "25h"], 2);
     assert!(said.contains("error: with.yaml: is submitted at 1d1h, and the rehearsal ends at 1d"), "{said}");
+}
+
+fn pods_that_arrive_at_once_are_tried_by_creation_then_as_listed() {
+    let pod = |name: &str, created: &str| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}{created}}}\n\
+             spec: {{containers: [{{name: c, image: i, resources: {{limits: {{nvidia.com/gpu: 5}}}}}}]}}\n"
+        )
+    };
+    let later = ", creationTimestamp: \"2026-01-01T00:00:02Z\"";
+    let earlier = ", creationTimestamp: \"2026-01-01T00:00:01Z\"";
+    let job = pod("b", "").replace("v1\nkind: Pod", "batch/v1\nkind: Job");
+    let job = job.replace("spec: {", "spec: {template: {spec: {restartPolicy: Never, ");
+    let job = job.trim_end().to_string() + "}}\n";
+    let dir = written(&[
+        ("nodes.yaml", NODES),
+        ("a.yaml", &pod("a", "")),
+        ("a-later.yaml", &pod("a", later)),
+        ("b.yaml", &pod("b", "")),
+        ("b-earlier.yaml", &pod("b", earlier)),
+        ("job.yaml", &job),
+    ]);
+    let runs = |files: &str, gets: bool| {
+        let scenario = format!(
+            "scenario: Room for one\nfiles: [nodes.yaml, {files}]\nuntil: 1m\nexpect: [{{job: b, is: running, by: 1s}}]\n"
+        );
+        std::fs::write(dir.path().join("one.yaml"), scenario).expect("a folder of our own");
+        let said = stdout(dir.path(), &["test", "one.yaml"], i32::from(!gets));
+        assert!(said.contains(if gets { "1 passed" } else { "1 failed" }), "{files}: {said}");
+    };
+    runs("a.yaml, b.yaml", false);
+    runs("b.yaml, a.yaml", true);
+    runs("'[ab].yaml'", false);
+    // A controller is as good as a pod.
+    runs("job.yaml, a.yaml", true);
+    // What exists already was created before.
+    runs("a.yaml, b-earlier.yaml", true);
+    runs("a-later.yaml, b-earlier.yaml", true);
+    runs("b.yaml, a-later.yaml", false);
 }

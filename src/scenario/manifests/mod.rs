@@ -85,7 +85,7 @@ pub(super) fn read(
     if profile.flow.places_pods() {
         devices::declare(&cluster.slices, key, world, report);
     }
-    let (drafts, claims) = pods::drafts(&cluster, report);
+    let (drafts, claims) = pods::drafts(&cluster, &manifests.objects, report);
     if options.streamed && !drafts.is_empty() {
         let message = "pods of manifests are not created during the run, as `--stream` asks";
         report.error_with_help(key, message, "leave `--stream` out");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dryrack_kubernetes::cluster::{PodInfo, Resource};
-use dryrack_manifest::{Cluster, Controller, Kind, MadeClaim, PodSet, StatedPod, Terms};
+use dryrack_manifest::{Cluster, Controller, Kind, MadeClaim, Object, PodSet, StatedPod, Terms};
 use dryrack_objects::{Pod, ResourceClaim, Seconds};
 use dryrack_units::{Bytes, MilliCpu, Permille, SimDuration, SimTime};
 use dryrack_workload::{
@@ -20,6 +20,7 @@ use super::queued;
 struct Named {
     namespace: Arc<str>,
     name: Arc<str>,
+    created: Option<Seconds>,
     draft: Draft,
 }
 
@@ -31,8 +32,10 @@ const REPLACED_AFTER: SimDuration = SimDuration::from_secs(1);
 /// The run time that is left of a pod that runs longer than it should.
 const LEFT: SimDuration = SimDuration::from_secs(1);
 
-/// The jobs of a cluster in the order of the files, and the claims that are made for the pods of controllers.
-pub(super) fn drafts(cluster: &Cluster, report: &mut Report) -> (Vec<Draft>, Vec<ResourceClaim>) {
+/// The jobs of a cluster, and the claims that are made for the pods of controllers. The order decides which of the pods
+/// that arrive at one instant is tried first: the objects with a time of creation by that time, then the others, and on
+/// a tie as `objects` has them.
+pub(super) fn drafts(cluster: &Cluster, objects: &[Object], report: &mut Report) -> (Vec<Draft>, Vec<ResourceClaim>) {
     let (mut jobs, mut claims) = (Vec::new(), Vec::new());
     for stated in &cluster.pods {
         let queued = queued::of_pod(stated, cluster, report);
@@ -55,6 +58,11 @@ pub(super) fn drafts(cluster: &Cluster, report: &mut Report) -> (Vec<Draft>, Vec
         let message = format!("{} suspended, so it makes no pods", described(&suspended));
         report.warning(first.span, message, "write `suspend: false` to rehearse it");
     }
+    let mut places: BTreeMap<Span, usize> = BTreeMap::new();
+    for (place, object) in objects.iter().enumerate() {
+        places.entry(object.span).or_insert(place);
+    }
+    jobs.sort_by_key(|job| (job.created.is_none(), job.created, places.get(&job.draft.span).copied()));
     (named(jobs), claims)
 }
 
@@ -113,7 +121,7 @@ fn stated_pod(stated: &StatedPod, latest: Option<Seconds>, queued: Option<Arc<Qu
         queued: queued.map(|workload| part(&workload, 0)),
         ..spec(pod)
     };
-    Named { namespace, name, draft: draft(spec, terms, stated.span) }
+    Named { namespace, name, created: stated.created, draft: draft(spec, terms, stated.span) }
 }
 
 fn retry_policy(limit: Option<u32>, is_replaced: bool) -> RetryPolicy {
@@ -186,7 +194,8 @@ fn made_pods(
     };
     let add = |name: Arc<str>, spec: JobSpec, jobs: &mut Vec<Named>| {
         let draft = draft(spec, controller.terms, controller.span);
-        jobs.push(Named { namespace: Arc::clone(&controller.namespace), name, draft });
+        let (namespace, created) = (Arc::clone(&controller.namespace), controller.created);
+        jobs.push(Named { namespace, name, created, draft });
     };
     let prefix = set.prefix();
     let count = set.numbers.len() as u32;
