@@ -550,14 +550,15 @@ pub fn tasks_of(demand: &Demand) -> Tasks {
     }
 }
 
-/// The node with the fewest obstacles, and what they are. On a tie, the node declared first wins. If all picked nodes
-/// are needed, the text lists every picked node that has an obstacle.
+/// The node with the fewest obstacles, and what they are. On a tie, the node that lacks the smallest shares wins, then
+/// the node declared first. If all picked nodes are needed, the text lists every picked node that has an obstacle.
 fn least_change(examination: &Examination, tasks: Tasks, names: &Names) -> Option<String> {
     let refused = || examination.nodes.iter().filter(|node| !node.verdict.is_fit());
     // A node without an obstacle was not examined, so nothing is known of what would help there.
     let is_known = |node: &&NodeFinding| !node.refusals.is_empty() || !node.shortages.is_empty();
-    let nearest =
-        || refused().filter(is_known).min_by_key(|node| (node.refusals.len(), node.shortages.len(), node.node));
+    let missing = |node: &NodeFinding| node.shortages.iter().map(|short| short.missing.get()).sum::<u32>();
+    let key = |node: &&NodeFinding| (parts(node).len(), missing(node), node.node);
+    let nearest = || refused().filter(is_known).min_by_key(key);
     match tasks {
         Tasks::Untried => None,
         Tasks::One => nearest().map(|node| format!("{} would fit {}", names.node(node.node), obstacles(node))),
@@ -571,28 +572,32 @@ fn least_change(examination: &Examination, tasks: Tasks, names: &Names) -> Optio
     }
 }
 
-/// Whether the refusals of this filter are the shortages of the node.
-fn judges_shortages(filter: &str) -> bool {
-    filter == FilterName::Resources.name() || filter == "NodeResourcesFit"
+/// Whether a refusal is one of the shortages of a node.
+fn is_shortage(filter: &str, reason: Reason) -> bool {
+    filter == FilterName::Resources.name() || (filter == "NodeResourcesFit" && reason != Reason::TooManyPods)
 }
 
 /// The obstacles on a node, such as `without node_not_ready and with 2 GPUs free instead of 1`.
 fn obstacles(node: &NodeFinding) -> String {
+    parts(node).join(" and ")
+}
+
+fn parts(node: &NodeFinding) -> Vec<String> {
     let mut parts: Vec<String> = (node.refusals.iter())
-        .filter(|(filter, _)| node.shortages.is_empty() || !judges_shortages(filter))
+        .filter(|(filter, reason)| node.shortages.is_empty() || !is_shortage(filter, *reason))
         .map(|(_, reason)| format!("without {reason}"))
         .collect();
     parts.extend(
         (node.shortages.iter())
-            .map(|short| format!("with {} free instead of {}", so_much(&short.needed, short.resource), short.free)),
+            .map(|short| format!("with {} free instead of {}", so_much(&short.needed, &short.resource), short.free)),
     );
-    parts.join(" and ")
+    parts
 }
 
 /// A quantity in words, such as `1 GPU`, `2 GPUs` or `64GiB RAM`.
 fn so_much(needed: &str, resource: &str) -> String {
-    match (needed, resource.strip_suffix('s')) {
-        ("1", Some(one)) => format!("1 {one}"),
+    match (needed, resource) {
+        ("1", "GPUs") => "1 GPU".to_string(),
         _ => format!("{needed} {resource}"),
     }
 }

@@ -1,9 +1,11 @@
 //! What an explanation shows of one node.
 
+use std::borrow::Cow;
+
 use super::verdict::Verdict;
 use dryrack_event::Reason;
 use dryrack_ids::NodeId;
-use dryrack_units::{Bytes, Score};
+use dryrack_units::{Bytes, Permille, Score};
 
 #[derive(Clone, Debug)]
 pub struct NodeFinding {
@@ -33,12 +35,23 @@ pub struct GpuFinding {
     pub free: Bytes,
 }
 
-/// A resource that a node does not have enough of. The name of the resource implies the unit.
+/// A resource that a node does not have enough of. The name of the resource implies the unit. `missing` is the share of
+/// the needed amount that is not free.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortage {
-    pub resource: &'static str,
+    pub resource: Cow<'static, str>,
     pub needed: String,
     pub free: String,
+    pub missing: Permille,
+}
+
+impl Shortage {
+    /// A shortage with its amounts, which `texts` state: needed, then free.
+    pub fn of(resource: impl Into<Cow<'static, str>>, (needed, free): (u64, u64), texts: (String, String)) -> Shortage {
+        let share = u128::from(needed.saturating_sub(free)) * 1000 / u128::from(needed.max(1));
+        let missing = Permille::new(u32::try_from(share).unwrap_or(1000));
+        Shortage { resource: resource.into(), needed: texts.0, free: texts.1, missing }
+    }
 }
 
 impl NodeFinding {

@@ -12,7 +12,7 @@ pub fn shortages(demand: TaskGroup<'_>, class: &NodeClass) -> Vec<Shortage> {
     let mut found = Vec::new();
     let mut compare = |resource, needed: u64, free: u64, needed_text: String, free_text: String| {
         if free < needed {
-            found.push(Shortage { resource, needed: needed_text, free: free_text });
+            found.push(Shortage::of(resource, (needed, free), (needed_text, free_text)));
         }
     };
     let (cpu, ram) = (status.cpu_free(shape), status.ram_free(shape));
@@ -39,29 +39,32 @@ fn gpu_shortage(demand: TaskGroup<'_>, gpus: &GpuDemand, class: &NodeClass) -> O
     };
     let usable = || (0..shape.gpus.len()).filter(would_do);
     let needed = class.gpus_per_task(demand);
-    let short = |resource, count: usize, part: String, most: String| {
+    let short = |resource: &'static str, count: usize, amounts: (u64, u64), part: String, most: String| {
         let is_short = (count as u32) < needed;
-        let (needed, free) = match needed {
-            0 | 1 => (part, most),
-            _ => (format!("{needed} x {part}"), format!("{count} x {part}")),
+        let (amounts, texts) = match needed {
+            0 | 1 => (amounts, (part, most)),
+            _ => ((needed.into(), count as u64), (format!("{needed} x {part}"), format!("{count} x {part}"))),
         };
-        is_short.then_some(Shortage { resource, needed, free })
+        is_short.then(|| Shortage::of(resource, amounts, texts))
     };
     match gpus.take {
         GpuTake::Whole => {
             let idle = usable().filter(|index| status.gpu_is_idle(*index)).count();
-            let (needed_text, free) = (needed.to_string(), idle.to_string());
-            ((idle as u32) < needed).then_some(Shortage { resource: "GPUs", needed: needed_text, free })
+            let texts = (needed.to_string(), idle.to_string());
+            ((idle as u32) < needed).then(|| Shortage::of("GPUs", (needed.into(), idle as u64), texts))
         }
         GpuTake::Share(share) => {
             let free = || usable().map(|index| status.gpu_share_free(index));
             let most = free().max().unwrap_or(GpuShare::ZERO);
-            short("GPU", free().filter(|free| *free >= share).count(), share.to_string(), most.to_string())
+            let (count, amounts) =
+                (free().filter(|free| *free >= share).count(), (share.get().into(), most.get().into()));
+            short("GPU", count, amounts, share.to_string(), most.to_string())
         }
         GpuTake::Memory(memory) => {
             let free = || usable().map(|index| status.gpu_memory_free(shape, index));
             let most = free().max().unwrap_or(Bytes::ZERO);
-            short("GPU memory", free().filter(|free| *free >= memory).count(), memory.to_string(), most.to_string())
+            let (count, amounts) = (free().filter(|free| *free >= memory).count(), (memory.get(), most.get()));
+            short("GPU memory", count, amounts, memory.to_string(), most.to_string())
         }
     }
 }

@@ -151,7 +151,7 @@ fn a_node_is_explained_by_what_it_lacks_its_refusals_its_room_and_its_scores() {
     let lacks_cpu = Reason::InsufficientCpu;
     assert_eq!((full.verdict, full.capacity), (Verdict::Unfit(lacks_cpu), 0));
     assert_eq!(full.refusals, [("resources", lacks_cpu)]);
-    let lacks: Vec<_> = full.shortages.iter().map(|lack| (lack.resource, &*lack.needed, &*lack.free)).collect();
+    let lacks: Vec<_> = full.shortages.iter().map(|lack| (&*lack.resource, &*lack.needed, &*lack.free)).collect();
     assert_eq!(lacks, [("CPU", "4", "2")]);
     // What is exactly enough is not lacking.
     let half = cpu_task(2);

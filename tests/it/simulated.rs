@@ -10,6 +10,7 @@ trials! {
         a_job_without_a_queue_is_simulated_by_the_scheduler_alone,
         a_time_after_the_end_is_not_simulated,
         pods_that_arrive_at_once_are_tried_by_creation_then_as_listed,
+        a_remedy_names_all_that_is_in_the_way,
     ]
 }
 
@@ -187,4 +188,24 @@ fn pods_that_arrive_at_once_are_tried_by_creation_then_as_listed() {
     runs("a.yaml, b-earlier.yaml", true);
     runs("a-later.yaml, b-earlier.yaml", true);
     runs("b.yaml, a-later.yaml", false);
+}
+
+/// `cpu-a` is refused for its labels, and has no GPU either.
+fn a_remedy_names_all_that_is_in_the_way() {
+    let scenario =
+        "scenario: Too few GPUs\nfiles: [cluster.yaml, job.yaml]\nuntil: 1m\nexpect: [{job: plain, is: running}]\n";
+    let files = |nodes: &str| {
+        written(&[
+            ("cluster.yaml", &[nodes, FILLER].join("---\n")),
+            ("job.yaml", &job("plain", "", "")),
+            ("s.yaml", scenario),
+        ])
+    };
+    let said = stdout(files(NODES).path(), &["test", "s.yaml"], 1);
+    assert!(said.contains("change    gpu-a would fit with 3 GPUs free instead of 2\n"), "{said}");
+    let without = NODES.replace("pool: gpu", "pool: other").replace("nvidia.com/gpu: 8", "nvidia.com/gpu: 0");
+    let dir = files(&without);
+    let said = stdout(dir.path(), &["test", "s.yaml"], 1);
+    let wanted = "change    cpu-a would fit without node_affinity_mismatch and with 3 GPUs free instead of 0\n";
+    assert!(said.contains(wanted), "{said}");
 }

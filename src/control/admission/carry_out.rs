@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::evict::{EVICTION, evict_workload, forget_replicas};
 use super::queues::begin;
 use super::waiting::{hold_waiting, replicas_of, tell, tell_pending, tell_untold};
-use super::workload::{AdmittedSet, Standing, Terms, WorkloadNumber, waits_for};
+use super::workload::{AdmittedSet, Line, Standing, Terms, WorkloadNumber, waits_for};
 use crate::core::Core;
 use crate::core::store::{ReplicaIndex, Wait};
 use crate::flow::Flow;
@@ -208,6 +208,7 @@ fn admit(core: &mut Core, flow: &mut dyn Flow, number: WorkloadNumber, head: &He
     let (sets, pod_sets): (Vec<_>, Vec<_>) = places(kueue, head).into_iter().unzip();
     let workload = core.admission.workload_mut(number);
     workload.standing = Standing::Admitted(head.workload, sets);
+    workload.lines.iter_mut().for_each(|line| line.next = line.ended);
     workload.last_logged = (Reason::PartiallyAdmitted, Arc::from(""));
     let job = workload.jobs[0];
     core.emit(Event::Admitted { job, queue, pod_sets });
@@ -231,40 +232,53 @@ fn fill(core: &mut Core, flow: &mut dyn Flow, number: WorkloadNumber) {
             }
         }
     }
-    let waiting: Vec<ReplicaIndex> =
-        replicas_of(core, number).into_iter().filter(|index| core.store[*index].wait == Wait::Admission).collect();
-    for index in waiting {
-        let job = core.store[index].job;
-        let spec = Arc::clone(&core.store[job].spec);
-        let part = spec.queued.as_ref().expect("it is in a workload");
-        let Some(at) = part.pod_set else {
-            // A gang of several kinds of tasks is the whole workload.
-            let terms: Vec<&AdmittedSet> = sets.iter().collect();
-            let demand = sized(&spec.demand, &terms);
-            goes.push((index, Terms::default(), Some(demand)));
-            continue;
-        };
-        let set = &mut sets[at as usize];
-        let tasks = spec.demand.tasks.min(set.count.max(1));
-        let most = (set.count / tasks.max(1)) as usize;
-        let place = match set.places.iter().position(Option::is_none) {
-            Some(free) => free,
-            None if set.places.len() < most => {
-                set.places.push(None);
-                set.places.len() - 1
+    let mut lines = std::mem::take(&mut core.admission.workload_mut(number).lines);
+    for line in &mut lines {
+        while let Some(index) = line.replicas.get(line.next).copied() {
+            if core.store[index].wait == Wait::Admission {
+                let Some(one) = place_for(core, index, &mut sets, flow.is_of_pods()) else { break };
+                goes.push(one);
             }
-            None => continue,
-        };
-        set.places[place] = Some(index);
-        let terms = domain_of(set, place as u32 * tasks).clone();
-        let demand = if flow.is_of_pods() { None } else { Some(with_terms(&spec.demand, set, place as u32 * tasks)) };
-        goes.push((index, terms, demand));
+            line.next += 1;
+        }
     }
+    core.admission.workload_mut(number).lines = lines;
     put_sets(core, number, sets);
     for (index, terms, demand) in goes {
         let_go(core, flow, index, terms, demand);
     }
     end_surplus(core, flow, number);
+}
+
+/// Takes a free place of its pod set for a replica. `None` if there is none.
+fn place_for(
+    core: &Core,
+    index: ReplicaIndex,
+    sets: &mut [AdmittedSet],
+    is_of_pods: bool,
+) -> Option<(ReplicaIndex, Terms, Option<Demand>)> {
+    let spec = &core.store[core.store[index].job].spec;
+    let part = spec.queued.as_ref().expect("it is in a workload");
+    let Some(at) = part.pod_set else {
+        // A gang of several kinds of tasks is the whole workload.
+        let terms: Vec<&AdmittedSet> = sets.iter().collect();
+        return Some((index, Terms::default(), Some(sized(&spec.demand, &terms))));
+    };
+    let set = &mut sets[at as usize];
+    let tasks = spec.demand.tasks.min(set.count.max(1));
+    let most = (set.count / tasks.max(1)) as usize;
+    let place = match set.places.iter().position(Option::is_none) {
+        Some(free) => free,
+        None if set.places.len() < most => {
+            set.places.push(None);
+            set.places.len() - 1
+        }
+        None => return None,
+    };
+    set.places[place] = Some(index);
+    let terms = domain_of(set, place as u32 * tasks).clone();
+    let demand = (!is_of_pods).then(|| with_terms(&spec.demand, set, place as u32 * tasks));
+    Some((index, terms, demand))
 }
 
 /// The terms of the domain that holds the pod with this number.
@@ -312,6 +326,9 @@ fn let_go(core: &mut Core, flow: &mut dyn Flow, index: ReplicaIndex, terms: Term
 
 /// Ends the replicas beyond the admitted number of pods, once all others have ended.
 fn end_surplus(core: &mut Core, flow: &mut dyn Flow, number: WorkloadNumber) {
+    if is_any_at_work(core, number) {
+        return;
+    }
     let replicas = replicas_of(core, number);
     let alive = |index: &ReplicaIndex| core.store[*index].phase != Phase::Ended;
     let waits = |index: &ReplicaIndex| core.store[*index].wait == Wait::Admission;
@@ -323,6 +340,24 @@ fn end_surplus(core: &mut Core, flow: &mut dyn Flow, number: WorkloadNumber) {
         core.store[index].dismissed = true;
         flow.stop(core, index, Outcome::Cancelled, Reason::ScaledDown);
     }
+}
+
+/// Whether the first replica that has not ended does not wait, in some pod set.
+fn is_any_at_work(core: &mut Core, number: WorkloadNumber) -> bool {
+    let mut lines = std::mem::take(&mut core.admission.workload_mut(number).lines);
+    let is_at_work = |line: &mut Line| {
+        while let Some(index) = line.replicas.get(line.ended).copied() {
+            let replica = &core.store[index];
+            if replica.phase != Phase::Ended {
+                return replica.wait != Wait::Admission;
+            }
+            line.ended += 1;
+        }
+        false
+    };
+    let found = lines.iter_mut().any(is_at_work);
+    core.admission.workload_mut(number).lines = lines;
+    found
 }
 
 fn add_to(task: &TaskDemand, terms: &Terms) -> TaskDemand {

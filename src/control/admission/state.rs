@@ -1,10 +1,11 @@
 //! The workloads that Kueue manages, and what it needs to know about them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::objects::{LocalQueue, Objects};
-use super::workload::{Standing, Terms, Workload, WorkloadNumber};
+use super::workload::{Line, Standing, Terms, Workload, WorkloadNumber};
 use crate::core::store::{ReplicaIndex, Store, Wait};
 use dryrack_event::Reason;
 use dryrack_ids::JobId;
@@ -68,8 +69,10 @@ impl Admission {
     }
 
     /// Adds a job to its workload, unless it was added before. A workload that is not known yet begins at `now`.
-    pub(super) fn join(&mut self, job: JobId, part: &QueuedPart, now: SimTime) {
-        if self.of_job.contains_key(&job) {
+    pub(super) fn join(&mut self, job: JobId, part: &QueuedPart, replicas: Range<ReplicaIndex>, now: SimTime) {
+        let line = part.pod_set.unwrap_or(0) as usize;
+        if let Some(number) = self.of_job.get(&job).copied() {
+            self.workload_mut(number).lines[line].next = 0;
             return;
         }
         let spec = &part.workload;
@@ -81,6 +84,7 @@ impl Admission {
                 spec: Arc::clone(spec),
                 submitted: now,
                 jobs: Vec::new(),
+                lines: Vec::new(),
                 open: 0,
                 standing: Standing::Inadmissible,
                 last_logged: (Reason::PendingEvaluation, Arc::from("")),
@@ -89,6 +93,9 @@ impl Admission {
         }
         let workload = self.workload_mut(number);
         workload.jobs.push(job);
+        let lines = workload.lines.len().max(line + 1);
+        workload.lines.resize_with(lines, Line::default);
+        workload.lines[line].replicas.extend(replicas);
         workload.open += 1;
         self.of_job.insert(job, number);
     }

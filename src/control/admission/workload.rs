@@ -19,11 +19,24 @@ pub(crate) struct Workload {
     pub submitted: SimTime,
     /// The jobs of the workload, in the order of submission.
     pub jobs: Vec<JobId>,
+    /// The replicas of each pod set.
+    pub lines: Vec<Line>,
     /// The number of its jobs that have not ended.
     pub open: usize,
     pub standing: Standing,
     /// The last reason and message that were logged about it.
     pub last_logged: (Reason, Arc<str>),
+}
+
+/// The replicas of a pod set, in the order in which they are let go. The places keep a workload of many pods, of which
+/// few run at a time, from being examined as a whole whenever one of them ends.
+#[derive(Default)]
+pub(crate) struct Line {
+    pub replicas: Vec<ReplicaIndex>,
+    /// All before this place have ended for good.
+    pub ended: usize,
+    /// None before this place waits for admission.
+    pub next: usize,
 }
 
 pub(crate) enum Standing {

@@ -1,5 +1,6 @@
 //! A decision of kube-scheduler as an explanation shows it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use smallvec::smallvec;
@@ -21,7 +22,7 @@ use dryrack_units::{Bytes, Score};
 impl Kubernetes {
     /// Keeps a decision about a pod, if somebody wants it explained.
     pub(super) fn keep_examination(
-        &self,
+        &mut self,
         core: &mut Core,
         index: ReplicaIndex,
         decided: &Decided,
@@ -50,7 +51,7 @@ impl Kubernetes {
         keep(core, index, Examination { decision, nodes, message: None });
     }
 
-    fn examination(&self, core: &Core, decided: &Decided, taken: Result<&Candidate, &Held>) -> Examination {
+    fn examination(&mut self, core: &Core, decided: &Decided, taken: Result<&Candidate, &Held>) -> Examination {
         let decision = match taken {
             Ok(candidate) => Decision::Place(smallvec![candidate.clone()]),
             Err((refusal, reasons)) => Decision::Refuse { refusal: *refusal, reasons: reasons.clone() },
@@ -59,8 +60,36 @@ impl Kubernetes {
             Outcome::Fits { .. } => None,
             Outcome::Unschedulable { message, .. } | Outcome::Failed { message } => Some(Arc::from(message.as_str())),
         };
-        let nodes = (0..core.fleet.len()).map(|node| self.finding(core, NodeId::new(node), decided)).collect();
+        let mut nodes: Vec<NodeFinding> =
+            (0..core.fleet.len()).map(|node| self.finding(core, NodeId::new(node), decided)).collect();
+        self.add_other_refusals(decided, &mut nodes);
         Examination { decision, nodes, message }
+    }
+
+    /// Adds what the other filters say of the refused nodes, because a node may be refused for several reasons.
+    fn add_other_refusals(&mut self, decided: &Decided, nodes: &mut [NodeFinding]) {
+        if matches!(decided.outcome, Outcome::Failed { .. }) {
+            return;
+        }
+        let of_all = decided.pre_filter.as_ref().map(|refusal| refusal.plugin);
+        let all = self.cluster.nodes().iter().enumerate().filter_map(|(index, _)| Some((index, of_all?)));
+        let refused: Vec<(usize, Plugin)> =
+            all.chain(decided.rejected.iter().map(|(index, refusal)| (*index, refusal.plugin))).collect();
+        let found = cycle::other_refusals(&decided.pod, &mut self.cluster, &self.options.scheduler, &refused);
+        for ((index, _), refusals) in refused.into_iter().zip(found) {
+            let Some(id) = self.ids.get(self.cluster.node(index).name()) else { continue };
+            for refusal in &refusals {
+                self.add_refusal(index, &decided.pod, refusal, &mut nodes[id.index()]);
+            }
+        }
+    }
+
+    fn add_refusal(&self, index: usize, pod: &PodInfo, refusal: &cycle::Refusal, finding: &mut NodeFinding) {
+        let reasons = refusal.reasons.iter().map(|reason| (refusal.plugin.name(), of_refusal(reason)));
+        finding.refusals.extend(reasons);
+        let node = self.cluster.node(index);
+        let nominated = self.cluster.nominations.on(node.name());
+        finding.shortages.extend(refusal.reasons.iter().filter_map(|reason| shortage(reason, pod, node, nominated)));
     }
 
     fn finding(&self, core: &Core, id: NodeId, decided: &Decided) -> NodeFinding {
@@ -90,13 +119,9 @@ impl Kubernetes {
             let reason = if was_left { Reason::NotExamined } else { Reason::NodeAffinityMismatch };
             return NodeFinding::of(id, Verdict::Unfit(reason));
         };
-        let reasons: Vec<Reason> = refusal.reasons.iter().map(of_refusal).collect();
-        let mut finding = NodeFinding::of(id, Verdict::Unfit(reasons.first().copied().unwrap_or(Reason::NodeGone)));
-        finding.refusals = reasons.into_iter().map(|reason| (refusal.plugin.name(), reason)).collect();
-        let node = self.cluster.node(index);
-        let nominated = self.cluster.nominations.on(node.name());
-        let shortage = |reason| shortage(reason, &decided.pod, node, nominated);
-        finding.shortages = refusal.reasons.iter().filter_map(shortage).collect();
+        let first = refusal.reasons.first().map_or(Reason::NodeGone, of_refusal);
+        let mut finding = NodeFinding::of(id, Verdict::Unfit(first));
+        self.add_refusal(index, &decided.pod, refusal, &mut finding);
         finding
     }
 
@@ -210,15 +235,16 @@ fn shortage(reason: &Stated, pod: &PodInfo, node: &NodeInfo, nominated: &[Arc<Po
         let sign = if amount < 0 { "-" } else { "" };
         format!("{sign}{}", Bytes::new(amount.unsigned_abs()))
     };
-    let cores = |amount: i64| format!("{}m", amount);
-    let (resource, needed, free) = match resource {
-        Resource::Cpu => ("CPU", cores(needed), cores(free)),
-        Resource::Memory => ("RAM", in_bytes(needed), in_bytes(free)),
-        Resource::EphemeralStorage => ("ephemeral-storage", in_bytes(needed), in_bytes(free)),
-        Resource::Extended(name) if super::is_gpu(name) => ("GPUs", needed.to_string(), free.to_string()),
-        Resource::Extended(_) => return None,
+    let said = |text: &dyn Fn(i64) -> String| (text(needed), text(free));
+    let (resource, texts): (Cow<'static, str>, _) = match resource {
+        Resource::Cpu => ("CPU".into(), said(&|amount| format!("{amount}m"))),
+        Resource::Memory => ("RAM".into(), said(&in_bytes)),
+        Resource::EphemeralStorage => ("ephemeral-storage".into(), said(&in_bytes)),
+        Resource::Extended(name) if super::is_gpu(name) => ("GPUs".into(), said(&|amount| amount.to_string())),
+        Resource::Extended(name) => (name.to_string().into(), said(&|amount| amount.to_string())),
     };
-    Some(Shortage { resource, needed, free })
+    let amount = |amount: i64| u64::try_from(amount).unwrap_or(0);
+    Some(Shortage::of(resource, (amount(needed), amount(free)), texts))
 }
 
 /// Keeps the explanation of a decision about a replica.

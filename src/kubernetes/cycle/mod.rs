@@ -90,6 +90,36 @@ pub fn schedule(pod: &Arc<PodInfo>, cluster: &mut Cluster, profile: &Profile, st
     decision
 }
 
+/// The refusals of nodes by other filters than the one that refused them first, at which an attempt ends. Each filter
+/// is tried alone.
+pub fn other_refusals(
+    pod: &Arc<PodInfo>,
+    cluster: &mut Cluster,
+    profile: &Profile,
+    refused: &[(usize, Plugin)],
+) -> Vec<Vec<Refusal>> {
+    let mut found = vec![Vec::new(); refused.len()];
+    let mut state = CycleState::as_far_as_possible(pod, cluster, profile);
+    for plugin in &profile.filters {
+        let alone = Profile { filters: vec![*plugin], ..profile.clone() };
+        let mut sight = Sight {
+            profile: &alone,
+            nominations: &cluster.nominations,
+            namespaces: &cluster.namespaces,
+            devices: &mut cluster.devices,
+        };
+        for ((index, first), found) in refused.iter().zip(&mut found) {
+            if first != plugin
+                && let Err(Objection::Refused(refusal)) =
+                    state.filter_with_nominated(&mut sight, &cluster.nodes[*index])
+            {
+                found.push(refusal);
+            }
+        }
+    }
+    found
+}
+
 /// The text for a pod that a plugin refused on all nodes.
 fn unschedulable(reasons: &[Reason], cluster: &Cluster) -> Outcome {
     let nodes = cluster.nodes().len();

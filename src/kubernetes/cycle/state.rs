@@ -42,20 +42,33 @@ impl CycleState {
     /// If a plugin refuses the pod on all nodes.
     pub fn new(pod: &Arc<PodInfo>, cluster: &Cluster, profile: &Profile) -> Result<CycleState, Refusal> {
         let mut state = CycleState::without_plugins(pod);
-        let has = |plugin| profile.filters.contains(&plugin);
-        if has(Plugin::NodeAffinity) {
+        if profile.filters.contains(&Plugin::NodeAffinity) {
             state.only_nodes = node_affinity::pre_filter(pod)?;
         }
+        state.prepare(cluster, profile)?;
+        Ok(state)
+    }
+
+    /// Like `new`, but without the plugins that refuse the pod on all nodes.
+    pub fn as_far_as_possible(pod: &Arc<PodInfo>, cluster: &Cluster, profile: &Profile) -> CycleState {
+        let mut state = CycleState::without_plugins(pod);
+        let _without_claims = state.prepare(cluster, profile);
+        state
+    }
+
+    /// Prepares the plugins whose filters have data of their own.
+    fn prepare(&mut self, cluster: &Cluster, profile: &Profile) -> Result<(), Refusal> {
+        let (pod, has) = (&self.pod, |plugin| profile.filters.contains(&plugin));
         if has(Plugin::PodTopologySpread) {
-            state.spread = spread_filter::pre_filter(pod, cluster, profile.spread_counts);
+            self.spread = spread_filter::pre_filter(pod, cluster, profile.spread_counts);
         }
         if has(Plugin::InterPodAffinity) {
-            state.affinity = inter_pod_affinity::pre_filter(pod, cluster);
+            self.affinity = inter_pod_affinity::pre_filter(pod, cluster);
         }
         if has(Plugin::DynamicResources) {
-            state.claims = dynamic_resources::pre_filter(pod, &cluster.devices)?;
+            self.claims = dynamic_resources::pre_filter(pod, &cluster.devices)?;
         }
-        Ok(state)
+        Ok(())
     }
 
     /// The state of a pod for which no plugin has data.

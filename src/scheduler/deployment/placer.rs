@@ -257,10 +257,9 @@ fn memory_shortage(gpus: &[GpuFinding]) -> Vec<Shortage> {
     let short = gpus.iter().filter(|gpu| gpu.free < gpu.takes);
     let least = short.min_by_key(|gpu| (gpu.takes.saturating_sub(gpu.free), gpu.index));
     let is_any_free = gpus.iter().any(|gpu| gpu.free >= gpu.takes);
-    let said = |gpu: &GpuFinding| Shortage {
-        resource: "GPU memory",
-        needed: gpu.takes.to_string(),
-        free: gpu.free.to_string(),
+    let said = |gpu: &GpuFinding| {
+        let texts = (gpu.takes.to_string(), gpu.free.to_string());
+        Shortage::of("GPU memory", (gpu.takes.get(), gpu.free.get()), texts)
     };
     least.filter(|_| !is_any_free).map(said).into_iter().collect()
 }
