@@ -6,8 +6,9 @@ use std::net::Ipv4Addr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use thiserror::Error;
@@ -17,6 +18,9 @@ use super::server::Server;
 
 /// How many of the last bytes of stderr are kept.
 const KEPT_ERRORS: usize = 64 << 10;
+/// The limits of the answer to `--version`.
+const MOST_OF_VERSION: usize = 64 << 10;
+const VERSION_WITHIN: Duration = Duration::from_secs(10);
 
 /// Starts the program beside a process that waits for the end of its input, which is open as long as dryrack runs.
 const WATCHED: &str = r#"exec 3<&0
@@ -49,12 +53,17 @@ impl Program {
     /// The release that the program states.
     ///
     /// # Errors
-    /// If the program cannot be run or states no release.
+    /// If the program cannot be run or states no release within the limits.
     pub fn release_of(path: &Path) -> Result<Release, NotStarted> {
         let fault = |why: String| NotStarted { program: path.display().to_string(), why };
-        let said = Command::new(path).arg("--version").stdin(Stdio::null()).output();
-        let said = said.map_err(|error| fault(error.to_string()))?;
-        let text = String::from_utf8_lossy(&said.stdout);
+        let said = version(path).map_err(|error| fault(error.to_string()))?;
+        let text = match said {
+            None => return Err(fault(format!("--version does not end within {} s", VERSION_WITHIN.as_secs()))),
+            Some(said) if said.len() > MOST_OF_VERSION => {
+                return Err(fault(format!("--version prints more than {} KiB", MOST_OF_VERSION >> 10)));
+            }
+            Some(said) => String::from_utf8_lossy(&said).into_owned(),
+        };
         Release::parse(&text).ok_or_else(|| {
             let said = text.lines().next().unwrap_or_default();
             fault(format!("--version says {said:?}; `Kubernetes v1.35.4` or the like was expected"))
@@ -114,6 +123,26 @@ impl Drop for Program {
             let _panicked = reader.join();
         }
     }
+}
+
+/// What the program prints for `--version`, up to one byte more than allowed. `None` if it takes too long.
+fn version(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let mut command = Command::new(path);
+    command.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
+    let mut process = command.spawn()?;
+    let group = Pid::from_child(&process);
+    let (sender, receiver) = mpsc::channel();
+    let output = process.stdout.take();
+    std::thread::spawn(move || {
+        let mut said = Vec::new();
+        let read = output.map(|output| output.take(MOST_OF_VERSION as u64 + 1).read_to_end(&mut said));
+        // Nobody listens after the limit.
+        let _too_late = sender.send(read.unwrap_or(Ok(0)).map(|_| said));
+    });
+    let said = receiver.recv_timeout(VERSION_WITHIN);
+    let _gone = kill_process_group(group, Signal::KILL);
+    process.wait()?;
+    said.ok().transpose()
 }
 
 /// An address of loopback that no other program of the machine is likely to use.

@@ -366,11 +366,12 @@ impl Rehearsal {
     fn wait_for<T>(&mut self, waits_for: &str, mut what: impl FnMut(&mut Store) -> Option<T>) -> Result<T, Failure> {
         let end = now() + self.patience;
         loop {
-            if let Some(found) = self.server.shared.wait_for(LOOK, &mut what) {
-                return Ok(found);
-            }
+            // A program whose shell has ended may go on answering.
             if let Some(how) = self.program.ending() {
                 return Err(Failure::Ended { how, errors: self.program.errors() });
+            }
+            if let Some(found) = self.server.shared.wait_for(LOOK, &mut what) {
+                return Ok(found);
             }
             if now() >= end {
                 let waits_for = waits_for.to_owned();

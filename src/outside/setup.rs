@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use dryrack_nearest::nearest;
 use dryrack_released::{Release, ReleasedError, command_of};
 use serde_json::Value;
 use thiserror::Error;
@@ -88,6 +89,8 @@ pub enum CommandError {
     Zero,
     #[error("`kube-scheduler=` names no program; expected its path, as in `kube-scheduler=./kube-scheduler`")]
     NoKubeScheduler,
+    #[error("`{0}=` is no word of a command line; did you mean `kube-scheduler={1}`?")]
+    Misspelt(String, String),
     #[error("`unix:` names no socket; expected one path, as in `unix:/tmp/scheduler.sock`")]
     NoSocket,
     #[error("the path begins with `~/`, but there is no home folder (`HOME` is not set)")]
@@ -140,7 +143,14 @@ impl Command {
                 words[0] = path;
                 Command::kube_scheduler(&words)
             }
-            None => Command::of(words),
+            None => match words.first().and_then(|first| first.split_once('=')) {
+                Some((word, path))
+                    if is_word(word) && nearest(word, [KUBE_SCHEDULER.trim_end_matches('=')]).is_some() =>
+                {
+                    Err(CommandError::Misspelt(word.to_string(), path.to_string()))
+                }
+                Some(_) | None => Command::of(words),
+            },
         }
     }
 

@@ -16,6 +16,8 @@ trials! {
     Nothing: [
         a_kube_scheduler_that_is_not_here_is_said,
         a_kube_scheduler_decides_under_a_profile_of_kubernetes_alone,
+        a_kube_scheduler_that_refuses_its_flags_is_said,
+        kueue_beside_a_kube_scheduler_is_refused_where_it_is_stated,
         a_report_of_a_kube_scheduler_that_is_not_here_is_not_run,
     ]
     KubeScheduler: [
@@ -25,6 +27,8 @@ trials! {
         kube_scheduler_for_real_sees_annotations_and_priority_classes,
         kube_scheduler_for_real_takes_a_configuration_of_its_own,
         kube_scheduler_for_real_ends_with_a_named_fault,
+        kube_scheduler_for_real_says_which_flag_it_refuses,
+        kube_scheduler_for_real_has_ten_seconds_for_its_version,
     ]
 }
 
@@ -54,8 +58,12 @@ fn small(dir: &Path) {
 fn a_kube_scheduler_that_is_not_here_is_said() {
     let dir = empty();
     small(dir.path());
+    script(dir.path(), "endless", "yes Kubernetes");
     for (typed, why) in [
         ("kube-scheduler=./none", "./none: there is no such file"),
+        ("kube-scheduler=./endles", "./endles: there is no such file; did you mean `./endless`?"),
+        ("kube-scheduler=./", "./: is a folder"),
+        ("kube-scheduler=./endless", "./endless: --version prints more than 64 KiB"),
         ("kube-scheduler=/bin/true", "/bin/true: --version says \"true"),
         ("kube-scheduler=/bin/true --config none.yaml", "none.yaml: this configuration cannot be read"),
     ] {
@@ -67,6 +75,68 @@ fn a_kube_scheduler_that_is_not_here_is_said() {
     let output = dryrack(dir.path(), &["run", "small.yaml", "--outside", "kube-scheduler="]).assert().code(2);
     let said = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
     assert!(said.starts_with("error: --outside: `kube-scheduler=` names no program"), "{said}");
+    let output = dryrack(dir.path(), &["run", "small.yaml", "--outside", "kube-schedular=./none"]).assert().code(2);
+    let said = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
+    assert!(said.contains("did you mean `kube-scheduler=./none`?"), "{said}");
+}
+
+/// An executable script in a folder.
+fn script(dir: &Path, name: &str, body: &str) {
+    let path = dir.join(name);
+    std::fs::write(&path, format!("#!/bin/sh\n{body}\n")).expect("a folder of our own");
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a script");
+}
+
+fn a_kube_scheduler_that_refuses_its_flags_is_said() {
+    let dir = empty();
+    small(dir.path());
+    let body = "[ \"$1\" = --version ] && exec echo Kubernetes v1.35.4\n\
+                echo 'Error: unknown flag: --bad' >&2; echo >&2; seq 100 >&2; exit 1";
+    script(dir.path(), "refuses", body);
+    let program = "kube-scheduler=./refuses --bad";
+    for args in [vec!["run", "small.yaml", "--outside", program], vec!["test", "small.yaml", "--outside", program]] {
+        let output = dryrack(dir.path(), &args).assert().code(2);
+        let (out, err) = (&output.get_output().stdout, &output.get_output().stderr);
+        let said = String::from_utf8_lossy(&[&out[..], &err[..]].concat()).replace("\n  ", "\n");
+        let wanted = "refuses: it exited with code 1 before it answered\nError: unknown flag: --bad\n1\n2\n3\n4\n";
+        assert!(said.contains(wanted) && !said.contains("\n5\n"), "{said}");
+    }
+}
+
+fn kueue_beside_a_kube_scheduler_is_refused_where_it_is_stated() {
+    let dir = empty();
+    let queue = "apiVersion: v1\nkind: Namespace\nmetadata: {name: ml}\n---\n\
+                 apiVersion: kueue.x-k8s.io/v1beta1\nkind: ClusterQueue\nmetadata: {name: cq}\nspec: {}\n";
+    std::fs::write(dir.path().join("queue.yaml"), queue).expect("a folder of our own");
+    std::fs::write(dir.path().join("pods.yaml"), queue.split_once("---\n").expect("two objects").0).expect("written");
+    let scenario = "scenario: A queue\nfiles: [pods.yaml, queue.yaml]\nnodes: [{name: a, cpus: 1}]\nuntil: 1h\n";
+    std::fs::write(dir.path().join("small.yaml"), scenario).expect("a folder of our own");
+    let output = dryrack(dir.path(), &["run", "small.yaml", "--outside", "kube-scheduler=/bin/true"]).assert().code(2);
+    let said = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
+    let wanted = "error: under a scheduler in another process, jobs cannot wait for Kueue\n --> queue.yaml:5:1";
+    assert!(said.contains(wanted), "{said}");
+}
+
+fn kube_scheduler_for_real_has_ten_seconds_for_its_version() {
+    let dir = empty();
+    small(dir.path());
+    script(dir.path(), "hangs", "sleep 600");
+    let output = dryrack(dir.path(), &["run", "small.yaml", "--outside", "kube-scheduler=./hangs"]).assert().code(2);
+    let said = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
+    assert!(said.contains("hangs: --version does not end within 10 s"), "{said}");
+}
+
+fn kube_scheduler_for_real_says_which_flag_it_refuses() {
+    let dir = empty();
+    small(dir.path());
+    std::fs::write(dir.path().join("wrong.yaml"), "profiles: [{plugins: {score: {enabled: [{name: None}]}}}]\n")
+        .expect("a folder of our own");
+    for (flags, why) in [("--no-such-flag", "unknown flag: --no-such-flag"), ("--config wrong.yaml", "None")] {
+        let program = format!("{} {flags}", outside());
+        let output = dryrack(dir.path(), &["run", "small.yaml", "--outside", &program]).assert().code(2);
+        let said = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
+        assert!(said.contains("exited with code 1 before it answered") && said.contains(why), "{said}");
+    }
 }
 
 fn a_kube_scheduler_decides_under_a_profile_of_kubernetes_alone() {
@@ -315,18 +385,15 @@ profiles:
 fn kube_scheduler_for_real_ends_with_a_named_fault() {
     let dir = empty();
     let program = program().expect("it is here").display().to_string();
-    std::fs::write(dir.path().join("wrong.yaml"), "profiles: [{plugins: {score: {enabled: [{name: None}]}}}]\n")
-        .expect("a folder of our own");
     let script = |name: &str, body: &str| {
-        let path = dir.path().join(name);
-        let text = format!("#!/bin/sh\n[ \"$1\" = --version ] && exec {program} --version\n{body}\n");
-        std::fs::write(&path, text).expect("a folder of our own");
-        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a script");
+        script(dir.path(), name, &format!("[ \"$1\" = --version ] && exec {program} --version\n{body}"));
     };
     script("silent", "exec sleep 60");
-    script("dies", &format!("exec timeout -s KILL 1 {program} \"$@\""));
+    script("dies", &format!("exec timeout -s KILL 5 {program} \"$@\""));
+    script("leaves", &format!("{program} \"$@\" &\nsleep 5\nkill -KILL $$"));
     let rows = [
-        (format!("{{kube-scheduler: [{program}, --config, wrong.yaml]}}"), "process_died", "exited with code 1"),
+        // The program goes on, and the shell that runs it ends.
+        ("{kube-scheduler: ./leaves}".to_string(), "process_died", "it was ended by signal 9"),
         ("{kube-scheduler: ./silent, start: 2s}".to_string(), "deadline_missed", "within 2 s"),
         ("{kube-scheduler: ./dies, restarts: 1}".to_string(), "process_died", "it "),
     ];

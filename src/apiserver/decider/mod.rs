@@ -45,6 +45,9 @@ use world::{PodState, World, seconds};
 /// The largest number of questions within one instant.
 const MOST_AT_ONCE: u32 = 1_000;
 
+/// The lines of its stderr that are shown if the program ends at once.
+const FIRST_LINES: usize = 5;
+
 /// The paths asked for in vain that a remark names.
 const NAMED_PATHS: usize = 12;
 
@@ -89,6 +92,8 @@ pub struct KubeScheduler {
     setup: KubeSchedulerSetup,
     config: Config,
     release: Release,
+    /// The program that was started before the run, or why it does not answer.
+    begun: Option<Result<Rehearsal, Failure>>,
     rehearsal: Option<Rehearsal>,
     world: World,
     asked_at: Option<(SimTime, u32)>,
@@ -106,15 +111,23 @@ fn now() -> Instant {
 }
 
 impl KubeScheduler {
-    /// Finds the program, asks for its release and reads its configuration. The program starts when the run begins.
+    /// Finds the program, asks for its release, reads its configuration and starts it.
     ///
     /// # Errors
-    /// If there is no such program, if it states no release, or if its configuration cannot be used.
+    /// If there is no such program, if it states no release, if its configuration cannot be used, or if it ends at once,
+    /// as it does with a flag or a configuration that it refuses.
     pub fn new(setup: KubeSchedulerSetup) -> Result<KubeScheduler, NotStarted> {
         let program = find_program(&setup.program, &setup.folder)?;
         let config = setup.config()?;
         let release = Program::release_of(&program)?;
+        let begun = Rehearsal::start(&program, config.clone(), Limits::default(), setup.start);
+        if let Err(Failure::Ended { how, errors }) = &begun {
+            let first: Vec<&str> = errors.lines().filter(|line| !line.trim().is_empty()).take(FIRST_LINES).collect();
+            let why = format!("it {how} before it answered\n{}", first.join("\n"));
+            return Err(NotStarted { program: program.display().to_string(), why });
+        }
         Ok(KubeScheduler {
+            begun: Some(begun),
             restarts_left: setup.restarts,
             setup: KubeSchedulerSetup { program, ..setup },
             config,
@@ -131,8 +144,10 @@ impl KubeScheduler {
     }
 
     fn start(&mut self) -> Result<Input, Wrong> {
+        let (program, config) = (&self.setup.program, &self.config);
+        let begun = self.begun.take();
         let mut rehearsal =
-            Rehearsal::start(&self.setup.program, self.config.clone(), Limits::default(), self.setup.start)?;
+            begun.unwrap_or_else(|| Rehearsal::start(program, config.clone(), Limits::default(), self.setup.start))?;
         rehearsal.set_patience(self.setup.deadline);
         self.rehearsal = Some(rehearsal);
         let (name, version) = (Arc::from("kube-scheduler"), Arc::from(self.release.to_string()));

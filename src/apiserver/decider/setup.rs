@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use dryrack_units::SimDuration;
-use dryrack_yaml::{Report, parse, read_text};
+use dryrack_yaml::{Report, nearest_path, parse, read_text};
 
 use super::super::config::Config;
 use super::super::process::NotStarted;
@@ -70,12 +70,19 @@ impl KubeSchedulerSetup {
 /// Finds a program. A path with a `/` is relative to `folder`; a plain name is looked up in `PATH`.
 ///
 /// # Errors
-/// If there is no such file.
+/// If there is no such file, or if it is a folder.
 pub fn find_program(program: &Path, folder: &Path) -> Result<PathBuf, NotStarted> {
     let fault = |why: &str| NotStarted { program: program.display().to_string(), why: why.to_string() };
-    if program.components().count() > 1 || program.is_absolute() {
+    if program.to_string_lossy().contains('/') {
         let path = folder.join(program);
-        return if path.is_file() { Ok(path) } else { Err(fault("there is no such file")) };
+        return match std::fs::metadata(&path) {
+            Ok(found) if found.is_dir() => Err(fault("is a folder; expected the program itself")),
+            Ok(_) => Ok(path),
+            Err(_) => {
+                let near = nearest_path(&path).map(|near| format!("; did you mean `{}`?", near.display()));
+                Err(fault(&format!("there is no such file{}", near.unwrap_or_default())))
+            }
+        };
     }
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|path| path.is_file());

@@ -75,7 +75,8 @@ pub(super) fn read(
     let kueue = queued::applied(&cluster, short.fair_sharing, report);
     world.local_queues = queued::local_queues(&cluster);
     if !kueue.is_empty() {
-        refuse_unmanaged(file, (profile, options), key, report);
+        let first = cluster.queues.stated.first().map_or(key, |object| object.span);
+        refuse_unmanaged(file, (profile, options), first, report);
         name_hosts(&cluster, profile, world);
     }
     tell_unused(&manifests.unused, options.tells_unused, key, report);
