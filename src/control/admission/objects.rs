@@ -89,11 +89,16 @@ struct LocalQueueSpec {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct NamespacesOfQueue {
-    #[serde(default)]
+    #[serde(default = "every_namespace")]
     namespace_selector: Option<LabelSelector>,
 }
 
-/// The namespaces that a ClusterQueue admits: none without a selector, and all with an empty one.
+/// Earlier logs state no selector, and their queues admitted every namespace. `null` is that of a manifest without one.
+fn every_namespace() -> Option<LabelSelector> {
+    Some(LabelSelector::default())
+}
+
+/// The namespaces that a ClusterQueue admits: none if the selector is `null`, and all with an empty one.
 fn selector(stated: &Stated) -> Option<Named<Selector>> {
     let of_queue = NamespacesOfQueue::deserialize(stated.spec.as_ref()?).ok()?;
     let spec = Selector::new(of_queue.namespace_selector.as_ref());

@@ -62,6 +62,10 @@ pub(super) fn applied(cluster: &Cluster, fair_sharing: Option<Value>, report: &m
                 true => spec.extend(object.spec.clone()),
                 false => *spec = object.spec.clone(),
             }
+            if object.kind == Kind::ClusterQueue {
+                // A queue without a selector admits no namespace.
+                spec.entry("namespaceSelector").or_insert(Value::Null);
+            }
             list.push(json!({
                 "kind": object.kind.name(),
                 "metadata": {"name": &*object.name, "namespace": &*object.namespace},
