@@ -15,14 +15,15 @@ use super::output::warn;
 use super::progress;
 use super::roots::options;
 use super::run::Overrides;
-use dryrack_engine::Progress;
+use dryrack_engine::{Progress, Rehearsal};
 use dryrack_metrics::ResampledFrom;
 use dryrack_plan::{
     BREAK_SEEDS, Break, BreakResult, Comparison, InputHash, Lasting, LastingUntil, PlanHeader, PlanRun, Row, breaks,
     first_month, fleet_size, kinds, of_month, range_ends, run_changed,
 };
+use dryrack_report::about;
 use dryrack_scenario::{Horizon, Objective, Options, PlanFile, TraceUse, load_plan};
-use dryrack_units::counted;
+use dryrack_units::{SimDuration, SimTime, counted};
 use dryrack_yaml::Diagnostics;
 
 /// A plan file that was read, with everything its runs need.
@@ -76,8 +77,8 @@ impl Planning {
         Ok(Planning { plan, base, header, assumed: assumed.into_iter().collect() })
     }
 
-    /// A sentence that names the nodes which an alternative has from the start, such as ` The fleet: 4 nodes with 8
-    /// a100-80g.`. Empty if it has none.
+    /// Sentences that name the nodes which an alternative has from the start, such as ` The fleet: 4 nodes with 8
+    /// a100-80g.`, and what the cost of a month assumes.
     pub fn fleet(&self, row: &Row) -> Result<String, Failure> {
         let loaded = self.plan.load(row.cell, self.plan.seeds.first().copied(), &self.base);
         let loaded = loaded.map_err(|faults| Failure::Input(faults.to_string()))?;
@@ -89,7 +90,22 @@ impl Planning {
             0 => String::new(),
             rest => format!(" and {}", counted(rest, "other node")),
         };
-        Ok(if parts.is_empty() { String::new() } else { format!(" The fleet: {}{rest}.", parts.join(", ")) })
+        let fleet = if parts.is_empty() { String::new() } else { format!(" The fleet: {}{rest}.", parts.join(", ")) };
+        Ok(fleet + &self.month(row, &loaded.rehearsal))
+    }
+
+    /// A sentence about what the cost of a month assumes; empty if it is not minimized.
+    fn month(&self, row: &Row, rehearsal: &Rehearsal) -> String {
+        let is_asked = self.plan.minimize == Some(Objective::CostPerMonth);
+        let Some(seconds) = row.seconds_paid().filter(|_| is_asked) else { return String::new() };
+        let length = |seconds: f64| about(SimDuration::from_nanos((seconds * 1e9) as u64));
+        let seconds_of = |at: Option<SimTime>| at.map(|at| at.since(SimTime::ZERO).as_secs_f64());
+        let until = seconds_of(rehearsal.until).map(|until| until - seconds_of(rehearsal.warm_up).unwrap_or_default());
+        let early = match until.filter(|until| *until > seconds * 1.01) {
+            Some(until) => format!(" of {} up to `until`; the time after the last job is not in it", length(until)),
+            None => String::new(),
+        };
+        format!(" A month is 730 hours at the rate of the run, which lasts {}{early}.", length(seconds))
     }
 
     /// Sentences about alternatives beyond the ranges of the factors, of which the runs show nothing.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::range_ends::ascends;
 use super::search::SearchResult;
-use super::summary::{Comparison, Row, of_a_month};
+use super::summary::{Comparison, Row, in_currency};
 use dryrack_metrics::share_at_least;
 use dryrack_report::about;
 use dryrack_scenario::{Factor, Objective, PlanFile};
@@ -75,18 +75,16 @@ pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&SearchRes
 
 /// What the first screen of the page shows of the answer: figures, and what each of them is.
 pub fn figures(plan: &PlanFile, row: &Row) -> Vec<(String, String)> {
-    let currency = plan.currency.as_deref().map_or(String::new(), |currency| format!(" {currency}"));
     let of = |count: u64, word: &str| {
         (grouped(&count.to_string()), if count == 1 { word.into() } else { format!("{word}s") })
     };
     let mut figures = vec![of(row.fleet.nodes, "node")];
     figures.extend((row.fleet.gpus > 0).then(|| of(row.fleet.gpus, "GPU")));
-    let measured = row.metrics.get("cost_per_month").filter(|_| row.creates_instances());
-    let month = match row.price_per_hour_millionths() {
-        Some(hour) => Some(grouped(of_a_month(hour).to_string().split('.').next().unwrap_or_default())),
-        None => measured.map(|found| grouped(&format!("{:.0}", found.mean))),
-    };
-    figures.extend(month.map(|month| (format!("{month}{currency}"), "price of a month (730 hours)".into())));
+    figures.extend(row.month(plan.minimize).map(|(month, name)| {
+        let rate = if name == "cost" { " at the rate of the run" } else { "" };
+        let amount = in_currency(&grouped(&format!("{month:.0}")), plan.currency.as_deref());
+        (amount, format!("{name} of a month (730 hours){rate}"))
+    }));
     if row.runs > 1 && row.is_random && !plan.asked.is_empty() {
         let least = (share_at_least(row.kept, row.runs) * 100.0).floor();
         figures.push((

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::answer::{Answer, figures};
 use super::journal::{PlanHeader, Runs};
-use super::summary::{Comparison, Row, of_a_month};
+use super::summary::{Comparison, Row};
 use dryrack_metrics::WAIT_PERCENTS;
 use dryrack_report::{PlanGrowth, PlanReport, PlanRow};
 use dryrack_scenario::{Method, Objective, PlanFile};
@@ -32,7 +32,8 @@ pub fn page(
         name: row.name.clone(),
         values: plan.values(row.cell).map(|(_, value)| value.to_string()).collect(),
         cost: row.of(objective).unwrap_or(0.0),
-        month: row.price_per_hour_millionths().map(of_a_month),
+        amount: row.short_amount(objective, plan.currency.as_deref()),
+        month: row.month(plan.minimize),
         runs: row.runs,
         keeps: row.keeps,
         broken: row.broken_text(),

@@ -193,8 +193,29 @@ impl Row {
         self.metrics.get(objective.name())
     }
 
-    /// An amount with its unit, such as `24 GPUs`, `58.80 an hour` or `912.4 ± 3.1 kWh`.
+    /// What a month of 730 hours costs, and how this is called. The metric `cost_per_month` includes electricity and
+    /// instances on demand, so it is the `cost`. A plan that minimizes the price per hour gets the `price` of the nodes.
+    pub(super) fn month(&self, objective: Option<Objective>) -> Option<(f64, &'static str)> {
+        let price = self.price_per_hour_millionths().map(|hour| (of_a_month(hour).get() as f64 / 1e6, "price"));
+        let cost = self.metrics.get("cost_per_month").map(|found| (found.mean, "cost"));
+        if objective == Some(Objective::PricePerHour) { price } else { cost.or(price) }
+    }
+
+    /// The mean length of the runs in seconds, as far as it counts in the cost.
+    pub fn seconds_paid(&self) -> Option<f64> {
+        let (run, month) = (self.metrics.get("cost")?.mean, self.metrics.get("cost_per_month")?.mean);
+        (month > 0.0).then(|| run / month * (HOURS_PER_MONTH * 3600) as f64)
+    }
+
+    /// An amount with its unit, as in `short_amount`. A price per hour is followed by that of a month.
     pub(super) fn amount(&self, objective: Objective, currency: Option<&str>) -> String {
+        let month = self.month(Some(objective)).filter(|_| objective == Objective::PricePerHour);
+        let month = month.map(|(month, _)| format!(", {}", in_currency(&grouped(&format!("{month:.2}")), currency)));
+        self.short_amount(objective, currency) + &month.map_or(String::new(), |month| format!("{month} a month"))
+    }
+
+    /// An amount with its unit, such as `24 GPUs`, `58.80 an hour` or `912.4 ± 3.1 kWh`.
+    pub(super) fn short_amount(&self, objective: Objective, currency: Option<&str>) -> String {
         let currency = currency.map_or(String::new(), |currency| format!(" {currency}"));
         let many = |count: u64, noun: &str| {
             format!("{} {noun}{}", grouped(&count.to_string()), if count == 1 { "" } else { "s" })
@@ -220,11 +241,7 @@ impl Row {
             Objective::Nodes => many(self.fleet.nodes, "node"),
             Objective::PricePerHour => {
                 let hour = self.fleet.price_per_hour_millionths.unwrap_or_default();
-                let month = match currency.is_empty() {
-                    true => String::new(),
-                    false => format!(", {}{currency} a month", grouped(&of_a_month(hour).to_string())),
-                };
-                format!("{}{currency} an hour{month}", grouped(&Money::new(hour).to_string()))
+                format!("{}{currency} an hour", grouped(&Money::new(hour).to_string()))
             }
             Objective::Cost => format!("a cost of {}", measured(&currency, 2)),
             Objective::CostPerMonth => measured(&format!("{currency} a month"), 2),
@@ -325,8 +342,13 @@ fn of(found: &Estimate) -> Value {
 /// A twelfth of the 8,760 hours of a year of 365 days.
 const HOURS_PER_MONTH: u64 = 730;
 
+/// An amount of money, with the currency if it is stated.
+pub(super) fn in_currency(amount: &str, currency: Option<&str>) -> String {
+    currency.map_or(amount.to_string(), |currency| format!("{amount} {currency}"))
+}
+
 /// The price of a month at a price per hour.
-pub(super) fn of_a_month(millionths_per_hour: u64) -> Money {
+fn of_a_month(millionths_per_hour: u64) -> Money {
     Money::new(millionths_per_hour.saturating_mul(HOURS_PER_MONTH))
 }
 

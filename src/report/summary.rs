@@ -333,7 +333,7 @@ fn made(metrics: &Metrics, currency: Option<&str>) -> String {
     if let Some(Value::Money(cost)) = metrics.get("cost") {
         let currency = currency.map_or(String::new(), |currency| format!(" {currency}"));
         text.push_str(&format!("cost       {}{currency}", grouped(&cost.to_string())));
-        if let (Some(Value::Money(month)), true) = (metrics.get("cost_per_month"), !currency.is_empty()) {
+        if let Some(Value::Money(month)) = metrics.get("cost_per_month") {
             text.push_str(&format!(", {}{currency} a month", grouped(&month.to_string())));
         }
         text.push('\n');

@@ -5,6 +5,7 @@ use crate::cli::{stderr, stdout, written};
 trials! {
     Nothing: [
         a_budget_of_a_month_is_a_constraint,
+        a_month_is_the_same_amount_everywhere,
         a_machine_and_its_price_are_one_value,
         a_wrong_price_is_told_where,
         a_fleet_is_enough_until_its_load_exceeds_it,
@@ -58,6 +59,37 @@ constraints: [cost_per_month <= 3000, jobs_completed == 2, max(queue_wait) <= 0s
     );
 }
 
+/// A busy node costs 2.00 an hour and draws 1 kW, which costs another 1.00 with 0.50 for a kWh and two kWh of the site for
+/// each of a node. Two of them cost 6.00 an hour: 4,380.00 in a month.
+fn a_month_is_the_same_amount_everywhere() {
+    let paid = PAID
+        .replace("currency: EUR", "until: 7d\ncurrency: EUR\nelectricity: {price_per_kwh: 0.50, pue: 2}")
+        .replace("over: 1y}", "over: 1y}, power: {idle: 0.5kW, busy: 1kW}");
+    let plan = "\
+plan: What does a month cost?
+scenario: base.yaml
+factors: {own: 1..2}
+minimize: cost_per_month
+constraints: [max(queue_wait) <= 0s]
+";
+    let dir = written(&[("base.yaml", &paid), ("plan.yaml", plan)]);
+    let said = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
+    assert!(said.contains("own=2 is enough: 4,380.00 EUR a month."), "{said}");
+    assert!(
+        said.contains("A month is 730 hours at the rate of the run, which lasts 1h00m of 7d00h up to `until`"),
+        "{said}"
+    );
+    let page = || std::fs::read_to_string(dir.path().join("out/report.html")).expect("it was written");
+    let tile = "<b>4,380 EUR</b><span>cost of a month (730 hours) at the rate of the run</span>";
+    assert!(page().contains(tile) && !page().contains("2,920"), "{}", page());
+    // As few GPUs as possible cost as much. Without a currency, the amount has no name.
+    std::fs::write(dir.path().join("base.yaml"), paid.replace("currency: EUR\n", "")).expect("our own");
+    std::fs::write(dir.path().join("plan.yaml"), plan.replace("cost_per_month", "gpus")).expect("our own");
+    std::fs::remove_dir_all(dir.path().join("out")).expect("our own");
+    stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
+    assert!(page().contains(&tile.replace(" EUR", "")) && !page().contains("2,920"), "{}", page());
+}
+
 /// Two jobs of two hours, each of an hour on an H100, must be done after two hours. Two A100s cost 4.00, one H100 3.50.
 fn a_machine_and_its_price_are_one_value() {
     let scenario = "\
@@ -81,7 +113,7 @@ constraints: [makespan <= 2h]
 ";
     let dir = written(&[("base.yaml", scenario), ("plan.yaml", plan)]);
     let said = stdout(dir.path(), &["plan", "plan.yaml"], 0);
-    assert!(said.contains("workers=1, gpu=h100 is enough: 3.50 an hour"), "{said}");
+    assert!(said.contains("workers=1, gpu=h100 is enough: 3.50 an hour, 2,555.00 a month."), "{said}");
     assert!(said.contains("is workers=2, gpu=a100: 4.00 an hour"), "{said}");
     for (was, is, place, wanted) in [
         (

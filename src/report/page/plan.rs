@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::chart::Chart;
-use super::html::{command, escape, facts, list, many, marked_table, page, prose, section};
+use super::html::{command, escape, facts, list, marked_table, page, prose, section};
 use dryrack_metrics::WAIT_PERCENTS;
-use dryrack_units::{Money, SimDuration, grouped};
+use dryrack_units::{SimDuration, grouped};
 
 /// The contents of the page.
 pub struct PlanReport {
@@ -57,8 +57,10 @@ pub struct PlanRow {
     pub values: Vec<String>,
     /// The cost in the unit of the objective.
     pub cost: f64,
-    /// The price of the nodes for a month of 730 hours, if all of them have one.
-    pub month: Option<Money>,
+    /// The same with its unit, such as `24 GPUs` or `56.80 EUR an hour`.
+    pub amount: String,
+    /// What a month of 730 hours costs, and whether this is the `price` of the nodes or the whole `cost`.
+    pub month: Option<(f64, &'static str)>,
     pub runs: usize,
     pub keeps: Option<bool>,
     /// The constraint that does not hold, with the seed and, if known, more detail.
@@ -175,22 +177,6 @@ impl PlanReport {
         }
     }
 
-    /// The cost of an alternative with its unit, such as `24 GPUs` or `56.80 EUR an hour`.
-    pub(super) fn cost_of(&self, row: usize) -> String {
-        let cost = self.rows[row].cost;
-        let money = || {
-            format!("{}{}", self.amount(cost), self.currency.as_ref().map_or(String::new(), |name| format!(" {name}")))
-        };
-        match self.objective {
-            "GPUs" => many(cost as usize, "GPU"),
-            "nodes" => many(cost as usize, "node"),
-            "price per hour" => format!("{} an hour", money()),
-            "cost per month" => format!("{} a month", money()),
-            "cost of the run" => money(),
-            _ => format!("{} kWh", self.amount(cost)),
-        }
-    }
-
     /// How the answer would break; empty if nothing was tried.
     fn breaking(&self) -> String {
         if self.breaks.is_empty() {
@@ -291,6 +277,7 @@ mod tests {
             name: format!("workers={index}"),
             values: vec![index.to_string()],
             cost: *cost,
+            amount: format!("{cost:.0} GPUs"),
             month: None,
             runs: 1,
             keeps: Some(*keeps),

@@ -115,7 +115,7 @@ impl PlanReport {
             line(&limit_name, limit, Kind::Line, 5),
         ];
         let best = match self.best {
-            Some(best) => format!("The answer: {}, {}.", self.rows[best].name, self.cost_of(best)),
+            Some(best) => format!("The answer: {}, {}.", self.rows[best].name, self.rows[best].amount),
             None => "No alternative meets all constraints.".to_string(),
         };
         Some(Chart {
@@ -204,7 +204,7 @@ impl PlanReport {
                 Some(false) => ", does not meet all constraints",
                 None => ", unknown",
             };
-            Line { name: format!("{} ({}{keeps})", row.name, self.cost_of(*index)), points, kind: Kind::Steps, look }
+            Line { name: format!("{} ({}{keeps})", row.name, row.amount), points, kind: Kind::Steps, look }
         });
         let which = match self.best {
             Some(_) => "the answer and its neighbours on the frontier",

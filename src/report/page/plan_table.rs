@@ -24,7 +24,8 @@ impl PlanReport {
         let (taken, allocated) =
             if has_gpus { ("gpu_allocated", "GPUs allocated") } else { ("cpu_allocated", "CPU allocated") };
         let mut header: Vec<String> = self.factors.clone();
-        header.extend([objective.clone(), money("price a month")]);
+        let month = self.rows.iter().find_map(|row| row.month).map_or("price", |(_, name)| name);
+        header.extend([objective.clone(), money(&format!("{month} a month"))]);
         header.extend(["seeds", "meets all", "placed"].map(str::to_string));
         header.extend(times.iter().map(|(name, ..)| name.clone()));
         header.extend(["slowdown", allocated, "fragmentation"].map(str::to_string));
@@ -49,8 +50,7 @@ impl PlanReport {
                     (None, _) => "unknown".to_string(),
                 };
                 let month = row.month.filter(|_| self.objective != "cost per month");
-                let month =
-                    month.map_or(String::new(), |month| grouped(month.to_string().split('.').next().unwrap_or("0")));
+                let month = month.map_or(String::new(), |(month, _)| grouped(&format!("{month:.0}")));
                 cells.extend([self.amount(row.cost), month, row.runs.to_string(), keeps]);
                 cells.push(row.with(PLACED, |value| format!("{:.2}%", value * 100.0)));
                 cells.extend(times.iter().map(|(_, metric, unit)| row.with(metric, |value| unit.number(value))));
