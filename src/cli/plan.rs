@@ -446,13 +446,21 @@ fn columns(plan: &PlanFile, comparison: &Comparison, constraints: &[String]) -> 
     let mut add = |name: &str, cell: Box<dyn Fn(&Row) -> String>| columns.push(Column { name: name.to_string(), cell });
     let metric =
         |row: &Row, name: &str, write: &dyn Fn(&Estimate) -> String| row.metrics.get(name).map_or(String::new(), write);
-    add("GPUs", Box::new(|row| row.fleet.gpus.to_string()));
+    let own = if comparison.rows.iter().any(Row::creates_instances) { "own " } else { "" };
+    add(&format!("{own}GPUs"), Box::new(|row| row.fleet.gpus.to_string()));
     // A factor that is the number of nodes is not shown twice.
     let is_nodes =
         |factor: &Factor, value: &str, row: &Row| &*factor.name == "nodes" && *value == row.fleet.nodes.to_string();
     let has_nodes = |row: &Row| plan.values(row.cell).any(|(factor, value)| is_nodes(factor, value, row));
     if !comparison.rows.iter().all(has_nodes) {
-        add("nodes", Box::new(|row| row.fleet.nodes.to_string()));
+        add(&format!("{own}nodes"), Box::new(|row| row.fleet.nodes.to_string()));
+    }
+    if !own.is_empty() {
+        add("rented at once", Box::new(|row| row.rented.map_or(String::new(), |rented| rented.size())));
+        add(
+            "instance-hours",
+            Box::new(|row| row.rented.map_or(String::new(), |rented| format!("{:.1}", rented.hours))),
+        );
     }
     if comparison.has_prices() {
         add("price/h", Box::new(|row| row.fleet.price().map_or(String::new(), |price| grouped(&price))));

@@ -90,7 +90,14 @@ impl Planning {
             0 => String::new(),
             rest => format!(" and {}", counted(rest, "other node")),
         };
-        let fleet = if parts.is_empty() { String::new() } else { format!(" The fleet: {}{rest}.", parts.join(", ")) };
+        let fleet = match (parts.is_empty(), &row.rented) {
+            (true, None) => String::new(),
+            (false, None) => format!(" The fleet: {}{rest}.", parts.join(", ")),
+            (true, Some(rented)) => format!(" The fleet: no node of its own and {}.", rented.text()),
+            (false, Some(rented)) => {
+                format!(" The fleet: {}{rest} of its own, and {}.", parts.join(", "), rented.text())
+            }
+        };
         Ok(fleet + &self.month(row, &loaded.rehearsal))
     }
 

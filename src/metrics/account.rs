@@ -18,7 +18,7 @@ use super::usage_account::{Held, SavedAccount, UsageAccount, gpu_parts, is_failu
 use super::{JobAccount, JobFigures, ReplicaAccount, Row};
 use dryrack_engine::Rehearsal;
 use dryrack_event::{Declaration, Event, Histogram, Input, Outcome, Phase, Reason, Refusal, Sink, UsageFact};
-use dryrack_fleet::{Electricity, InstanceState, Placement};
+use dryrack_fleet::{Electricity, InstanceState, NodeState, Placement};
 use dryrack_ids::{AttemptId, GpuId, JobId, Names, NodeId, Records};
 use dryrack_units::SimTime;
 use dryrack_workload::{JobBehavior, JobSpec, Speed, UtilizationPolicy};
@@ -44,8 +44,11 @@ pub struct RunAccount {
     pub safety_broken: u64,
     pub policies_fired: u64,
     pub policies_warned: u64,
-    /// The number of instances that were requested from clouds.
+    /// The number of instances of clouds that existed: those that the warm-up left, and those requested after it.
     pub instances_made: u64,
+    /// The instances of clouds and their GPUs that exist now, and the most of each at one time.
+    instances: (u64, u64),
+    pub instances_most: (u64, u64),
     /// The number of instances that a cloud took away while they were up.
     pub instances_taken: u64,
     /// The number of attempts that were stopped for another job, or that ended because a cloud took their instance
@@ -211,6 +214,8 @@ impl RunAccount {
         if !self.is_warm && at >= self.warm_up {
             self.begin();
         }
+        let (instances, gpus) = self.instances;
+        self.instances_most = (self.instances_most.0.max(instances), self.instances_most.1.max(gpus));
         self.fragments.pass(at);
         self.now = at;
     }
@@ -227,7 +232,8 @@ impl RunAccount {
         self.fragments.forget();
         (self.retries, self.commits_refused, self.deadlines_expired, self.safety_broken) = (0, 0, 0, 0);
         (self.policies_fired, self.policies_warned) = (0, 0);
-        (self.instances_made, self.instances_taken, self.preemptions) = (0, 0, 0);
+        (self.instances_made, self.instances_taken, self.preemptions) = (self.instances.0, 0, 0);
+        self.instances_most = (0, 0);
         self.usage = UsageAccount::default();
         self.saved = SavedAccount::default();
         self.turned_away.clear();
@@ -332,6 +338,21 @@ impl RunAccount {
         let before = node.current();
         change(node);
         self.current.follow(before, node.current());
+    }
+
+    /// Counts the node if it is an instance that is created or goes away.
+    fn count_instance(&mut self, node: NodeId, to: NodeState) {
+        let account = &self.nodes[node.index()];
+        if !self.is_made(account) {
+            return;
+        }
+        let gpus = account.gpu_count() as u64;
+        let (instances, all) = self.instances;
+        match (account.state == NodeState::Gone, to == NodeState::Gone) {
+            (true, false) => self.instances = (instances + 1, all + gpus),
+            (false, true) => self.instances = (instances.saturating_sub(1), all.saturating_sub(gpus)),
+            (true, true) | (false, false) => {}
+        }
     }
 
     fn take(&mut self, placement: &Placement) {
@@ -601,7 +622,10 @@ impl Sink for RunAccount {
         self.arrive(at);
         self.events += 1;
         match event {
-            Event::NodeChanged { node, to, .. } => self.on_node(*node, |account| account.set_state(at, *to)),
+            Event::NodeChanged { node, to, .. } => {
+                self.count_instance(*node, *to);
+                self.on_node(*node, |account| account.set_state(at, *to));
+            }
             Event::InstanceChanged { node, from, to, .. } => {
                 self.instances_made += u64::from(*to == InstanceState::Pending);
                 let is_taken = from.is_up() && *to == InstanceState::Terminated;

@@ -60,9 +60,11 @@ metrics! {
     "safety_broken", "count": "commits that broke a safety rule, under a profile that allows it", "";
     "policies_fired", "count": "utilization policies that fired, and ended an attempt or only observed it", "";
     "policies_warned", "count": "utilization policies that fired, and warned", "";
-    "instances_made", "count": "instances that were requested from clouds", "";
+    "instances_made", "count": "instances of cloud fleets that existed: those that were there when the warm-up ended, and those requested after it", "";
     "instances_taken", "count": "running instances that were lost, or that their cloud took back", "";
     "instance_hours", "h": "total hours of all instances of cloud fleets, from request to release", "";
+    "instances_most", "count": "largest number of instances of cloud fleets at one time", "";
+    "instance_gpus_most", "count": "largest number of GPUs of these instances at one time", "";
     "cost", "price": "sum over all nodes with a price: price per hour, times the hours during which the node existed. A committed or bought node is paid for in every hour of the run; the electricity of a bought node costs extra", "";
     "turnaround_mean_seconds", "s": "mean time from the submission of a job to the end of each completed replica. For a replica that was added later, the time begins with the scale-up", "Feitelson, Metrics for Parallel Job Scheduling and Their Convergence, JSSPP 2001";
     "turnaround_p95_seconds", "s": "95th percentile of these times", "";
@@ -126,6 +128,8 @@ impl Metrics {
             Value::Count(accounts.instances_made),
             Value::Count(accounts.instances_taken),
             instance_hours(accounts),
+            Value::Count(accounts.instances_most.0),
+            Value::Count(accounts.instances_most.1),
             cost(accounts),
         ];
         let rest =

@@ -78,8 +78,13 @@ pub fn figures(plan: &PlanFile, row: &Row) -> Vec<(String, String)> {
     let of = |count: u64, word: &str| {
         (grouped(&count.to_string()), if count == 1 { word.into() } else { format!("{word}s") })
     };
-    let mut figures = vec![of(row.fleet.nodes, "node")];
-    figures.extend((row.fleet.gpus > 0).then(|| of(row.fleet.gpus, "GPU")));
+    let own = if row.rented.is_some() { "own " } else { "" };
+    let mut figures = vec![of(row.fleet.nodes, &format!("{own}node"))];
+    figures.extend((row.fleet.gpus > 0).then(|| of(row.fleet.gpus, &format!("{own}GPU"))));
+    figures.extend(row.rented.map(|rented| {
+        let hours = grouped(&format!("{:.1}", rented.hours));
+        (rented.size(), format!("rented at a time at most, {hours} instance-hours in all"))
+    }));
     figures.extend(row.month(plan.minimize).map(|(month, name)| {
         let rate = if name == "cost" { " at the rate of the run" } else { "" };
         let amount = in_currency(&grouped(&format!("{month:.0}")), plan.currency.as_deref());
@@ -391,6 +396,7 @@ mod tests {
             kept: 1,
             is_random: true,
             resampled: None,
+            rented: None,
             sections: Some(WaitSections {
                 sections: 10,
                 section_seconds: 86_400.0,

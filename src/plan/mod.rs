@@ -57,4 +57,4 @@ pub use paired::{Difference, JobWait, PairedJob, PairedSeed, difference, most_ch
 pub use plan_run::{ConstraintResult, FleetSize, PlanRun, ResampledList, fleet_size, run_alternative, run_changed};
 pub use range_ends::range_ends;
 pub use search::{Search, SearchResult};
-pub use summary::{Comparison, Row, compare};
+pub use summary::{Comparison, Rented, Row, compare};

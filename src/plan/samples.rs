@@ -20,6 +20,7 @@ pub(super) fn alternative(cell: usize, broken: Option<&str>) -> Row {
         is_random: false,
         resampled: None,
         sections: None,
+        rented: None,
         keeps: Some(broken.is_none()),
         broken: broken.map(|constraint| Broken {
             seed: 1,

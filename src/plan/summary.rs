@@ -12,7 +12,7 @@ use dryrack_expect::SeedShare;
 use dryrack_metrics::{Estimate, ResampledFrom, WaitSections, definitions, estimate, estimate_resampled};
 use dryrack_report::TimeLimit;
 use dryrack_scenario::{Factor, Objective, PlanFile};
-use dryrack_units::{Money, SimDuration, grouped};
+use dryrack_units::{Money, SimDuration, counted, grouped};
 
 /// All alternatives that were run.
 pub struct Comparison {
@@ -37,12 +37,42 @@ pub struct Row {
     pub resampled: Option<ResampledFrom>,
     /// The intervals of the waits from one run, if there is no more than one different run.
     pub sections: Option<WaitSections>,
+    /// The instances that clouds created on demand, if there were any.
+    pub rented: Option<Rented>,
     /// Whether the alternative satisfies every constraint; `None` if this depends on seeds that were not run yet.
     pub keeps: Option<bool>,
     /// A constraint that is violated with some seed.
     pub broken: Option<Broken>,
     /// The run-wide metrics by name. A metric that is undefined with some seed is left out.
     pub metrics: BTreeMap<&'static str, Estimate>,
+}
+
+/// Instances of clouds over all seeds: the most at one time, the GPUs of the most, and the mean of their hours.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rented {
+    pub instances: u64,
+    pub gpus: u64,
+    pub hours: f64,
+}
+
+impl Rented {
+    fn of(runs: &[&PlanRun], hours: Option<f64>) -> Option<Rented> {
+        let most = |name: &str| runs.iter().filter_map(|run| run.metrics.get(name)?.as_u64()).max().unwrap_or(0);
+        let (instances, gpus) = (most("instances_most"), most("instance_gpus_most"));
+        hours.filter(|_| instances > 0).map(|hours| Rented { instances, gpus, hours })
+    }
+
+    /// Such as `up to 40 rented at a time (472.0 instance-hours)`.
+    pub fn text(&self) -> String {
+        let hours = grouped(&format!("{:.1}", self.hours));
+        format!("up to {} rented at a time ({hours} instance-hours)", grouped(&self.instances.to_string()))
+    }
+
+    /// Such as `40 with 320 GPUs`; without the GPUs if there are none.
+    pub fn size(&self) -> String {
+        let gpus = if self.gpus > 0 { format!(" with {}", counted(self.gpus as usize, "GPU")) } else { String::new() };
+        grouped(&self.instances.to_string()) + &gpus
+    }
 }
 
 /// A violated constraint.
@@ -100,14 +130,16 @@ fn row(plan: &PlanFile, runs: &[&PlanRun]) -> Row {
         let found = of_one_run(definition.name, found, sections.as_ref());
         Some((definition.name, possible(definition.counts_in, found)))
     });
+    let metrics: BTreeMap<&'static str, Estimate> = metrics.collect();
     Row {
+        rented: Rented::of(runs, metrics.get("instance_hours").map(|hours| hours.mean)),
         cell: runs[0].cell,
         name: plan.cell_name(runs[0].cell),
         fleet: runs[0].fleet,
         runs: runs.len(),
         is_random,
         resampled,
-        metrics: metrics.collect(),
+        metrics,
         sections,
         keeps: keeps(&plan.asked, &held, runs.len(), plan.seeds.len()),
         held,
@@ -174,7 +206,7 @@ impl Row {
 
     /// Whether instances are created on demand. Only a run tells what they cost.
     pub fn creates_instances(&self) -> bool {
-        self.metrics.get("instances_made").is_some_and(|made| made.mean > 0.0)
+        self.rented.is_some()
     }
 
     /// The value of an objective: a price in the currency of the file, kWh, or a count. A measured value is the mean
@@ -321,6 +353,7 @@ impl Comparison {
             let broken = row.broken.as_ref().map(|broken| json!({"seed": broken.seed, "constraint": broken.constraint, "happened": broken.happened}));
             json!({
                 "factors": factors, "gpus": row.fleet.gpus, "nodes": row.fleet.nodes, "price_per_hour": row.fleet.price(),
+                "rented": row.rented.map(|rented| json!({"most_at_once": rented.instances, "gpus": rented.gpus, "hours": rented.hours})),
                 "runs": row.runs, "keeps": row.keeps, "held": row.held, "broken": broken, "metrics": metrics,
             })
         });

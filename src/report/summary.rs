@@ -318,8 +318,8 @@ fn used(accounts: &RunAccount, metrics: &Metrics) -> String {
     )
 }
 
-/// Lines such as `instances  3 made, 1 taken away, 5.25 hours of them`, `cost       39.10` and `energy     912.0 kWh,
-/// 347.0 kg of CO2`, each only if it is defined. With a currency, the cost of a month is added.
+/// Lines such as `instances  3, at most 2 at a time, 1 taken away, 5.25 hours in total`, `cost       39.10, 730.00 a month`
+/// and `energy     912.0 kWh, 347.0 kg of CO2`, each only if it is defined.
 fn made(metrics: &Metrics, currency: Option<&str>) -> String {
     let mut text = String::new();
     if let Some(Value::Ratio(hours)) = metrics.get("instance_hours") {
@@ -327,8 +327,8 @@ fn made(metrics: &Metrics, currency: Option<&str>) -> String {
             0 => String::new(),
             count => format!(", {count} taken away"),
         };
-        let made = metrics.count("instances_made");
-        text.push_str(&format!("instances  {made} created{taken}, {hours:.2} hours in total\n"));
+        let (made, most) = (metrics.count("instances_made"), metrics.count("instances_most"));
+        text.push_str(&format!("instances  {made}, at most {most} at a time{taken}, {hours:.2} hours in total\n"));
     }
     if let Some(Value::Money(cost)) = metrics.get("cost") {
         let currency = currency.map_or(String::new(), |currency| format!(" {currency}"));

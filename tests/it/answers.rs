@@ -8,6 +8,7 @@ trials! {
         more_load_that_changes_nothing_is_said,
         more_requests_are_tried_on_a_service,
         the_price_of_a_fleet_that_scales_is_measured,
+        rented_machines_are_shown_beside_own_ones,
         a_mix_names_the_end_of_a_range_that_may_be_cheaper,
         a_fleet_that_no_job_can_use_is_named,
     ]
@@ -106,6 +107,40 @@ fn the_price_of_a_fleet_that_scales_is_measured() {
     std::fs::write(dir.path().join("plan.yaml"), measured).expect("a folder of our own");
     let said = stdout(dir.path(), &["plan", "plan.yaml"], 0);
     assert!(said.contains("USD a month") && !said.contains("price/h") && !said.contains(" 0.00 USD"), "{said}");
+}
+
+/// Three jobs come at once, and two more when the instances of the first are gone: five instances, at most three at a time.
+/// The node of its own stands idle, because jobs with `resources` run on fleets only.
+fn rented_machines_are_shown_beside_own_ones() {
+    let five = BURST
+        .replace("jobs: [{name: one,", "nodes: [{name: own, machine: l4-x1}]\njobs: [{name: two, at: 3h, count: 2, duration: 1h, resources: {gpu: 1}}, {name: one, count: 3,")
+        .replace("nodes: \"0..${most}\"", "nodes: \"0..${most}\"\n    idle_duration: 10m")
+        .replace("until: 4h", "until: 6h\nunplaced: ignore")
+        .replace("jobs_completed == 1", "jobs_completed == 5");
+    let plan = "plan: How many?\nscenario: base.yaml\nfactors: {most: [2, 8]}\nminimize: gpus\n\
+                constraints: [jobs_completed == 5, max(start_wait) <= 10m]\n";
+    let dir = written(&[("base.yaml", &five), ("plan.yaml", plan)]);
+    let said = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
+    assert!(said.contains("The fleet: 1 node with 1 l4 of its own, and up to 3 rented at a time ("), "{said}");
+    assert!(said.contains("own GPUs") && said.contains("3 with 3 GPUs"), "{said}");
+    let file = |name: &str| std::fs::read_to_string(dir.path().join("out").join(name)).expect("it was written");
+    let json: serde_json::Value = serde_json::from_str(&file("plan.json")).expect("JSON");
+    let (rented, metrics) = (&json["alternatives"][1]["rented"], &json["alternatives"][1]["metrics"]);
+    assert_eq!((&rented["most_at_once"], &rented["gpus"]), (&3.into(), &3.into()), "{json}");
+    assert_eq!(metrics["instances_made"]["mean"], 5.0, "{json}");
+    assert!(
+        file("report.html").contains("<b>3 with 3 GPUs</b><span>rented at a time at most, "),
+        "on the first screen"
+    );
+    // The instances that exist when the warm-up ends count, those that are gone do not.
+    for (warm_up, made) in [("30m", "5, at most 3 at a time"), ("2h", "2, at most 2 at a time")] {
+        let run = stdout(
+            dir.path(),
+            &["run", "base.yaml", "--set", "params.most=8", "--set", &format!("warm_up={warm_up}")],
+            1,
+        );
+        assert!(run.contains(&format!("instances  {made}, ")), "{warm_up}: {run}");
+    }
 }
 
 /// Four GPUs are needed. `a` has one for 3, and at most 2 of `h` have one each for 1.

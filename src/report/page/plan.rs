@@ -61,6 +61,8 @@ pub struct PlanRow {
     pub amount: String,
     /// What a month of 730 hours costs, and whether this is the `price` of the nodes or the whole `cost`.
     pub month: Option<(f64, &'static str)>,
+    /// The most instances at one time that clouds created, and their GPUs; empty if there were none.
+    pub rented: String,
     pub runs: usize,
     pub keeps: Option<bool>,
     /// The constraint that does not hold, with the seed and, if known, more detail.
@@ -279,6 +281,7 @@ mod tests {
             cost: *cost,
             amount: format!("{cost:.0} GPUs"),
             month: None,
+            rented: String::new(),
             runs: 1,
             keeps: Some(*keeps),
             broken: None,

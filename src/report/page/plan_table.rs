@@ -26,7 +26,7 @@ impl PlanReport {
         let mut header: Vec<String> = self.factors.clone();
         let month = self.rows.iter().find_map(|row| row.month).map_or("price", |(_, name)| name);
         header.extend([objective.clone(), money(&format!("{month} a month"))]);
-        header.extend(["seeds", "meets all", "placed"].map(str::to_string));
+        header.extend(["rented at once", "instance-hours", "seeds", "meets all", "placed"].map(str::to_string));
         header.extend(times.iter().map(|(name, ..)| name.clone()));
         header.extend(["slowdown", allocated, "fragmentation"].map(str::to_string));
         header.extend([money("cost of the run"), "energy in kWh".to_string()]);
@@ -51,7 +51,15 @@ impl PlanReport {
                 };
                 let month = row.month.filter(|_| self.objective != "cost per month");
                 let month = month.map_or(String::new(), |(month, _)| grouped(&format!("{month:.0}")));
-                cells.extend([self.amount(row.cost), month, row.runs.to_string(), keeps]);
+                let hours = row.with("instance_hours", |hours| grouped(&format!("{hours:.1}")));
+                cells.extend([
+                    self.amount(row.cost),
+                    month,
+                    row.rented.clone(),
+                    hours,
+                    row.runs.to_string(),
+                    meets(row),
+                ]);
                 cells.push(row.with(PLACED, |value| format!("{:.2}%", value * 100.0)));
                 cells.extend(times.iter().map(|(_, metric, unit)| row.with(metric, |value| unit.number(value))));
                 cells.push(row.with("bounded_slowdown_mean", |value| format!("{value:.2}")));
