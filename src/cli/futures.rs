@@ -252,7 +252,7 @@ impl Futures<'_> {
     ) -> Value {
         let [one, other] = self.words;
         let both = |[first, second]: [Value; 2]| json!({one: first, other: second});
-        let written = |found: &Estimate| json!({"mean": found.mean, "half_width": found.half_width});
+        let written = |found: &Estimate| json!({"mean": found.mean, "half_width": found.half_width, "interval": found.interval()});
         let metrics: Map<String, Value> = (metrics.iter())
             .map(|metric| {
                 let mut sides = both(metric.sides.map(|mean| json!(mean)));

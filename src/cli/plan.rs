@@ -430,6 +430,12 @@ fn human(plan: &PlanFile, comparison: &Comparison, constraints: &[String], answe
     if more > 0 {
         text.push_str(&format!("and {} more\n", counted(more, "alternative")));
     }
+    if comparison.rows.iter().any(|row| row.is_random && row.runs > 1) {
+        text.push_str(
+            "\nMeans over the seeds; in parentheses, the range of the seeds for a percentile or a maximum, \
+                       otherwise the 95% interval, as after ±.\n",
+        );
+    }
     text
 }
 
@@ -505,8 +511,9 @@ fn meets_all(row: &Row) -> String {
 /// Formats an estimate of a time, such as `1h4m ± 30s`.
 fn lengths(found: &Estimate) -> String {
     let length = |seconds: f64| about(SimDuration::from_nanos((seconds * 1e9) as u64));
-    match (found.range, found.half_width) {
-        (Some((low, high)), _) => format!("{} ({} to {})", length(found.mean), length(low), length(high)),
+    match (found.range.map(|(low, high)| (length(low), length(high))), found.half_width) {
+        (Some((low, high)), _) if low == high => low,
+        (Some((low, high)), _) => format!("{} ({low} to {high})", length(found.mean)),
         (None, Some(half_width)) => format!("{} ± {}", length(found.mean), length(half_width)),
         (None, None) => length(found.mean),
     }

@@ -57,6 +57,26 @@ pub fn estimate(values: &[f64]) -> Option<Estimate> {
     Some(Estimate { mean, half_width: Some(half_width), range: None, runs })
 }
 
+/// With this many runs, the smallest and the largest value are left out of a range.
+const RUNS_FOR_A_TAIL: usize = 40;
+
+/// Computes the mean of a quantile or a maximum over runs, and the range of its values: the 2.5th to the 97.5th percentile,
+/// which with fewer than 40 runs are the smallest and the largest value. An interval of the mean would be of little use
+/// here: such values are few, skewed, and may differ by orders of magnitude. Over lists that were resampled from one log,
+/// this range is the percentile interval of the bootstrap (Efron and Tibshirani, An Introduction to the Bootstrap, 1993,
+/// section 13.3).
+pub fn range_over_runs(values: &[f64]) -> Option<Estimate> {
+    let plain = estimate(values)?;
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let cut = sorted.len() / RUNS_FOR_A_TAIL;
+    let (low, high) = (sorted[cut].min(plain.mean), sorted[sorted.len() - 1 - cut].max(plain.mean));
+    Some(match plain.half_width {
+        None => plain,
+        Some(_) => Estimate { half_width: Some((high - low) / 2.0), range: Some((low, high)), ..plain },
+    })
+}
+
 /// The fewest lists and blocks that give an interval.
 const FEWEST: u64 = 5;
 
@@ -69,13 +89,26 @@ const FEWEST: u64 = 5;
 /// The standard deviation is multiplied by the root of blocks / (blocks - 1), because drawing from a log of few blocks
 /// shows too little spread; of 1 + 1 / lists, because the centre is a mean of few lists; and of the length of a list in
 /// proportion to the log. If all values are positive, this is done with their logarithms. Waits are skewed to the right,
-/// and without logarithms fewer intervals hold the true mean.
+/// and without logarithms fewer intervals hold the true mean. If the values differ by orders of magnitude, their logarithms
+/// would give an end of months for waits of minutes. An end beyond ten times the largest value is not used; the interval
+/// is then computed from the values themselves.
 pub fn estimate_resampled(values: &[f64], from: ResampledFrom) -> Option<Estimate> {
     let plain = estimate(values)?;
     if plain.half_width.is_none() || from.blocks < FEWEST || (values.len() as u64) < FEWEST {
         return Some(Estimate { half_width: None, ..plain });
     }
-    let is_positive = values.iter().all(|value| *value > 0.0);
+    let of = |with_logarithms| interval_of_lists(values, from, with_logarithms);
+    let largest = values.iter().copied().fold(0.0, f64::max);
+    let (low, high) = match values.iter().all(|value| *value > 0.0).then(|| of(true)) {
+        Some((low, high)) if high <= 10.0 * largest => (low, high),
+        _ => of(false),
+    };
+    // The mean can lie above the interval, whose centre is that of the logarithms.
+    let (low, high) = (low.min(plain.mean), high.max(plain.mean));
+    Some(Estimate { half_width: Some((high - low) / 2.0), range: Some((low, high)), ..plain })
+}
+
+fn interval_of_lists(values: &[f64], from: ResampledFrom, is_positive: bool) -> (f64, f64) {
     let scaled: Vec<f64> = values.iter().map(|value| if is_positive { libm::log(*value) } else { *value }).collect();
     let (lists, blocks) = (values.len() as f64, from.blocks as f64);
     let centre = scaled.iter().sum::<f64>() / lists;
@@ -83,13 +116,10 @@ pub fn estimate_resampled(values: &[f64], from: ResampledFrom) -> Option<Estimat
     let variance = squares / (lists - 1.0) * blocks / (blocks - 1.0) * (1.0 + 1.0 / lists) * from.length;
     let freedom = (values.len() - 1).min(usize::try_from(from.blocks - 1).unwrap_or(usize::MAX));
     let half = student_t(freedom) * libm::sqrt(variance);
-    let (low, high) = match is_positive {
+    match is_positive {
         true => (libm::exp(centre - half), libm::exp(centre + half)),
         false => (centre - half, centre + half),
-    };
-    // The mean can lie above the interval, whose centre is that of the logarithms.
-    let (low, high) = (low.min(plain.mean), high.max(plain.mean));
-    Some(Estimate { half_width: Some((high - low) / 2.0), range: Some((low, high)), ..plain })
+    }
 }
 
 /// The quantile of Student's t. Beyond the table, it uses the first two terms of an expansion about the normal
@@ -164,17 +194,18 @@ mod tests {
         assert_eq!(estimate(&[]), None);
     }
 
-    /// For 1, e, e², e³ and e⁴: the logarithms 0 to 4 have the mean 2 and the variance 2.5. With 5 blocks and 5 lists, t has
-    /// 4 degrees of freedom: 2.776 * sqrt(2.5 * 5/4 * 6/5) = 5.376 (calculated by hand). Twice the length doubles the
-    /// variance.
+    /// For the logarithms 0 to 4, the mean is 2 and the variance 2.5. With 5 blocks and 5 lists, t has 4 degrees of freedom:
+    /// 2.776 * sqrt(2.5 * 5/4 * 6/5) = 5.376 (calculated by hand). Twice the length doubles the variance. All logarithms are
+    /// divided by 4, so that no end is far from the values.
     #[test]
     fn an_interval_of_resampled_lists_is_that_of_their_logarithms() {
-        let powers: Vec<f64> = (0..5).map(|power| libm::exp(f64::from(power))).collect();
+        let powers: Vec<f64> = (0..5).map(|power| libm::exp(f64::from(power) / 4.0)).collect();
         for (length, half) in [(1.0, 5.376), (2.0, 5.376 * 2f64.sqrt())] {
             let found = estimate_resampled(&powers, ResampledFrom { blocks: 5, length }).expect("of five");
             let (low, high) = found.interval().expect("of five");
             assert!(
-                (libm::log(low) - (2.0 - half)).abs() < 2e-3 && (libm::log(high) - (2.0 + half)).abs() < 2e-3,
+                (4.0 * libm::log(low) - (2.0 - half)).abs() < 2e-3
+                    && (4.0 * libm::log(high) - (2.0 + half)).abs() < 2e-3,
                 "{found:?}"
             );
         }
@@ -191,6 +222,24 @@ mod tests {
         for found in none {
             assert_eq!(found.expect("a mean").interval(), None, "nothing differs, or too few lists or blocks");
         }
+    }
+
+    /// Five waits between a second and a quarter of an hour. Student's t of their logarithms would end after days.
+    #[test]
+    fn an_interval_stays_near_its_values() {
+        let waits = [1.0, 4.0, 30.0, 300.0, 887.0];
+        let found = estimate_resampled(&waits, ResampledFrom { blocks: 28, length: 1.0 }).expect("of five");
+        let (_, high) = found.interval().expect("of five");
+        // The mean is 244.4 and the standard deviation 380.5: 244.4 + 2.776 * 380.5 * sqrt(28/27 * 6/5) = 1422.6.
+        assert!((high - 1422.6).abs() < 0.5, "{found:?}");
+        assert_eq!(range_over_runs(&waits).and_then(|found| found.interval()), Some((1.0, 887.0)));
+        assert_eq!(range_over_runs(&[3.0; 5]).and_then(|found| found.interval()), None, "nothing differs");
+        let many: Vec<f64> = (0..80).map(f64::from).collect();
+        assert_eq!(
+            range_over_runs(&many).and_then(|found| found.interval()),
+            Some((2.0, 77.0)),
+            "without 2.5% at each end"
+        );
     }
 
     /// The logarithms of 1 (nine times) and 1,000,000 have the mean 1.38 and the standard deviation 4.37, so with 100

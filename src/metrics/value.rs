@@ -13,6 +13,13 @@ pub struct Definition {
     pub source: &'static str,
 }
 
+impl Definition {
+    /// Whether the metric is a percentile or a maximum within a run.
+    pub fn is_extreme(&self) -> bool {
+        ["_p50", "_p95", "_p99", "_max", "_most"].iter().any(|part| self.name.contains(part))
+    }
+}
+
 /// In slowdowns, a shorter run counts as this long (Feitelson 2001 uses the same 10 s).
 pub(super) const SLOWDOWN_BOUND: SimDuration = SimDuration::from_secs(10);
 

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::breaks::rounded;
 use super::journal::Runs;
 use super::plan_run::{ConstraintResult, FleetSize, PlanRun};
 use dryrack_expect::SeedShare;
-use dryrack_metrics::{Estimate, ResampledFrom, WaitSections, definitions, estimate, estimate_resampled};
+use dryrack_metrics::{
+    Definition, Estimate, ResampledFrom, WaitSections, definitions, estimate, estimate_resampled, range_over_runs,
+};
 use dryrack_report::TimeLimit;
 use dryrack_scenario::{Factor, Objective, PlanFile};
 use dryrack_units::{Money, SimDuration, counted, grouped};
@@ -124,11 +125,12 @@ fn row(plan: &PlanFile, runs: &[&PlanRun]) -> Row {
     let metrics = definitions().into_iter().filter_map(|definition| {
         let values: Option<Vec<f64>> = runs.iter().map(|run| run.metrics.get(definition.name)?.as_f64()).collect();
         let found = match resampled {
+            _ if definition.is_extreme() => range_over_runs(&values?)?,
             Some(from) => estimate_resampled(&values?, from)?,
             None => estimate(&values?)?,
         };
         let found = of_one_run(definition.name, found, sections.as_ref());
-        Some((definition.name, possible(definition.counts_in, found)))
+        Some((definition.name, possible(definition, found)))
     });
     let metrics: BTreeMap<&'static str, Estimate> = metrics.collect();
     Row {
@@ -161,12 +163,14 @@ fn of_one_run(name: &str, found: Estimate, sections: Option<&WaitSections>) -> E
     }
 }
 
-/// The estimate with an interval of values that can be: none is negative, and no part of a whole is more than 1.
-fn possible(counts_in: &str, found: Estimate) -> Estimate {
-    let most = if counts_in == "part" { 1.0 } else { f64::INFINITY };
+/// The estimate with an interval of values that can be: none is negative, no slowdown is less than 1, and no part of a
+/// whole is more than 1.
+fn possible(definition: &Definition, found: Estimate) -> Estimate {
+    let least = if definition.name.starts_with("bounded_slowdown") { 1.0 } else { 0.0 };
+    let most = if definition.counts_in == "part" { 1.0 } else { f64::INFINITY };
     match found.interval() {
-        Some((low, high)) if low < 0.0 || high > most => {
-            let (low, high) = (low.max(0.0), high.min(most));
+        Some((low, high)) if low < least || high > most => {
+            let (low, high) = (low.max(least), high.min(most));
             Estimate { range: Some((low, high)), half_width: Some((high - low) / 2.0), ..found }
         }
         _ => found,
@@ -325,7 +329,7 @@ impl Comparison {
         header.extend(FLEET.map(str::to_string));
         header.extend((1..=plan.asked.len()).map(|number| format!("constraint_{number}_held")));
         for definition in definitions() {
-            header.extend([definition.name.to_string(), format!("{}_half_width", definition.name)]);
+            header.extend(["", "_low", "_high"].map(|end| format!("{}{end}", definition.name)));
         }
         writer.write_record(&header).expect("written into memory");
         for row in &self.rows {
@@ -336,9 +340,9 @@ impl Comparison {
             cells.extend(row.held.iter().map(usize::to_string));
             for definition in definitions() {
                 let found = row.metrics.get(definition.name);
-                cells.push(found.map_or(String::new(), |found| found.mean.to_string()));
-                let half_width = found.and_then(|found| found.half_width);
-                cells.push(half_width.map_or(String::new(), |half_width| half_width.to_string()));
+                let ends = found.and_then(Estimate::interval);
+                let figures = [found.map(|found| found.mean), ends.map(|(low, _)| low), ends.map(|(_, high)| high)];
+                cells.extend(figures.map(|figure| figure.map_or(String::new(), |figure| figure.to_string())));
             }
             writer.write_record(&cells).expect("written into memory");
         }
@@ -362,14 +366,8 @@ impl Comparison {
 }
 
 fn of(found: &Estimate) -> Value {
-    #[derive(Serialize)]
-    struct PlanFigures {
-        mean: f64,
-        half_width: Option<f64>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        range: Option<(f64, f64)>,
-    }
-    json!(PlanFigures { mean: found.mean, half_width: found.half_width, range: found.range })
+    let ends = found.interval();
+    json!({"mean": found.mean, "low": ends.map(|(low, _)| low), "high": ends.map(|(_, high)| high)})
 }
 
 /// A twelfth of the 8,760 hours of a year of 365 days.

@@ -9,6 +9,7 @@ trials! {
         more_requests_are_tried_on_a_service,
         the_price_of_a_fleet_that_scales_is_measured,
         rented_machines_are_shown_beside_own_ones,
+        the_interval_of_a_percentile_is_the_range_of_its_seeds,
         a_mix_names_the_end_of_a_range_that_may_be_cheaper,
         a_fleet_that_no_job_can_use_is_named,
     ]
@@ -141,6 +142,45 @@ fn rented_machines_are_shown_beside_own_ones() {
         );
         assert!(run.contains(&format!("instances  {made}, ")), "{warm_up}: {run}");
     }
+}
+
+/// Jobs of random lengths on few machines: waits differ by orders of magnitude from seed to seed.
+const RANDOM: &str = "\
+scenario: Jobs of random lengths
+params: {workers: 2}
+until: 12h
+nodes: [{name: w, machine: l4-x1, count: \"${workers}\", price_per_hour: 2}]
+jobs: [{name: one, gpus: 1, duration: {exponential: 1h}, arrivals: {poisson: 1.2/h}}]
+";
+
+fn the_interval_of_a_percentile_is_the_range_of_its_seeds() {
+    let plan = "plan: How many?\nscenario: base.yaml\nfactors: {workers: [2, 3]}\nseeds: 1..5\nminimize: gpus\n\
+                constraints: [p95(queue_wait) <= 24h]\n";
+    let dir = written(&[("base.yaml", RANDOM), ("plan.yaml", plan)]);
+    let said = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
+    assert!(said.contains("in parentheses, the range of the seeds for a percentile"), "{said}");
+    let file = |name: &str| std::fs::read_to_string(dir.path().join("out").join(name)).expect("it was written");
+    let of_seeds = |metric: &str| -> Vec<f64> {
+        let runs = file("runs.jsonl");
+        let runs = runs.lines().skip(1).map(|run| serde_json::from_str::<serde_json::Value>(run).expect("JSON"));
+        runs.filter(|run| run["cell"] == 0).map(|run| run["metrics"][metric].as_f64().expect("a number")).collect()
+    };
+    let json: serde_json::Value = serde_json::from_str(&file("plan.json")).expect("JSON");
+    let csv = file("alternatives.csv");
+    let cells = |line: usize| csv.lines().nth(line).expect("a row").split(',').map(str::to_string).collect::<Vec<_>>();
+    let in_csv = |name: &str| {
+        let at = cells(0).iter().position(|column| column == name).expect("a column");
+        cells(1)[at].parse::<f64>().expect("a number")
+    };
+    for metric in ["queue_wait_p95_seconds", "queue_wait_max_seconds", "bounded_slowdown_p95"] {
+        let values = of_seeds(metric);
+        let ends = [values.iter().copied().fold(f64::MAX, f64::min), values.iter().copied().fold(0.0, f64::max)];
+        assert!(ends[0] < ends[1] && values.len() == 5, "{metric}: {values:?}");
+        let found = &json["alternatives"][0]["metrics"][metric];
+        assert_eq!([found["low"].as_f64(), found["high"].as_f64()], ends.map(Some), "{metric}");
+        assert_eq!([in_csv(&format!("{metric}_low")), in_csv(&format!("{metric}_high"))], ends, "{metric}");
+    }
+    assert!(in_csv("bounded_slowdown_mean_low") >= 1.0, "no slowdown is less than 1");
 }
 
 /// Four GPUs are needed. `a` has one for 3, and at most 2 of `h` have one each for 1.

@@ -254,7 +254,7 @@ impl PlanRow {
             None => String::new(),
             Some((mean, None)) => write(*mean),
             // With every seed the same.
-            Some((mean, Some((low, high)))) if low >= high => write(*mean),
+            Some((mean, Some((low, high)))) if low >= high || write(*low) == write(*high) => write(*mean),
             // An interval that is not symmetric is shown by its ends.
             Some((mean, Some((low, high)))) if ((low + high) / 2.0 - mean).abs() > 1e-6 * mean.abs() => {
                 format!("{} ({}\u{a0}to\u{a0}{})", write(*mean), write(*low), write(*high))

@@ -106,7 +106,7 @@ impl PlanReport {
             None => best_of[0].to_string(),
         };
         let lines = vec![
-            line("95% interval", whiskers, Kind::Whiskers, 4),
+            line(self.interval_name(), whiskers, Kind::Whiskers, 4),
             line(&frontier_name, if frontier.len() > 1 { frontier } else { Vec::new() }, Kind::Steps, 2),
             line("meets all constraints", group(Some(true)), Kind::Dots, 0),
             line("does not meet them", group(Some(false)), Kind::Crosses, 1),
@@ -133,6 +133,13 @@ impl PlanReport {
             y,
             lines: lines.into_iter().filter(|line| !line.points.is_empty()).collect(),
         })
+    }
+
+    /// What the ends of the plotted figures are: the plot shows a percentile or a maximum, except of a mean that a
+    /// constraint bounds.
+    fn interval_name(&self) -> &'static str {
+        let is_mean = self.nobody_waits() || self.wait_metric().contains("_mean");
+        if is_mean || self.rows.iter().all(|row| row.runs < 2) { "95% interval" } else { "range of the seeds" }
     }
 
     /// The best alternative, and its neighbours on the frontier.

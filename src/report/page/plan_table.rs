@@ -86,8 +86,10 @@ impl PlanReport {
             0 => String::new(),
             more => format!("<p class=\"note\">{} more are in alternatives.csv.</p>\n", grouped(&more.to_string())),
         };
-        let note = "<p class=\"note\">Means over the seeds, ± half the width of the 95% interval (Student's t), or its ends, \
-                    where there is one; alternatives.csv has every metric.</p>\n";
+        let note = "<p class=\"note\">Means over the seeds. For a percentile or a maximum, the range of the seeds follows (from 40 \
+                    seeds on, their 2.5th to 97.5th percentile). For other figures, the 95% interval follows (Student's t): \
+                    ± half its width, or its ends. With one run, it is an interval from sections of that run, where there is \
+                    one. alternatives.csv has every metric.</p>\n";
         let header: Vec<&str> = header.iter().map(String::as_str).collect();
         let caption = "Alternatives that were run, the cheapest first";
         let table = marked_table(caption, &header, &rows, |row| if marked == Some(row) { "best" } else { "" });
