@@ -524,8 +524,8 @@ fn money(found: &Estimate) -> String {
     let amount = |value: f64| grouped(&format!("{value:.2}"));
     match (found.range, found.half_width) {
         (Some((low, high)), _) => format!("{} ({} to {})", amount(found.mean), amount(low), amount(high)),
-        (None, Some(half_width)) => format!("{} ± {}", amount(found.mean), amount(half_width)),
-        (None, None) => amount(found.mean),
+        (None, Some(half_width)) if half_width >= 0.005 => format!("{} ± {}", amount(found.mean), amount(half_width)),
+        (None, _) => amount(found.mean),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::order::unordered;
 use super::range_ends::ascends;
 use super::search::SearchResult;
 use super::summary::{Comparison, Row, in_currency};
@@ -47,11 +48,12 @@ pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&SearchRes
             let seeds = counted(row.runs, "seed");
             let sure = how_sure(row);
             let meets = format!("It meets {} with {seeds}{sure}.", all_of(plan.asked.len()));
+            let order = unordered(plan, comparison, objective, row);
             match contradicted(plan, comparison, row) {
-                None => format!("{} is enough: {fleet}. {meets}", row.name),
+                None => format!("{} is enough: {fleet}. {meets}{order}", row.name),
                 Some(more) => {
                     let rest = above(plan, comparison, objective);
-                    format!("{} is the cheapest: {fleet}. {meets} {more}{rest}", row.name)
+                    format!("{} is the cheapest: {fleet}. {meets} {more}{rest}{order}", row.name)
                 }
             }
         }
@@ -397,6 +399,7 @@ mod tests {
             is_random: true,
             resampled: None,
             rented: None,
+            costs: Vec::new(),
             sections: Some(WaitSections {
                 sections: 10,
                 section_seconds: 86_400.0,

@@ -15,6 +15,7 @@
 //! | `search` | chooses the runs that find the cheapest alternative, and says what they showed |
 //! | `summary` | compares the alternatives |
 //! | `answer` | gives the answer in words |
+//! | `order` | says whether a measured cost tells which of two alternatives is cheaper |
 //! | `range_ends` | names alternatives beyond the ranges of the factors, of which nothing is known |
 //! | `breaks` | runs the answer with fewer nodes and with more load |
 //! | `horizon` | how long each alternative stays enough while the load grows |
@@ -32,6 +33,7 @@ mod horizon;
 mod input_hash;
 mod journal;
 mod locked_file;
+mod order;
 mod page;
 mod paired;
 mod plan_run;

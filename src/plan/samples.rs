@@ -21,6 +21,7 @@ pub(super) fn alternative(cell: usize, broken: Option<&str>) -> Row {
         resampled: None,
         sections: None,
         rented: None,
+        costs: Vec::new(),
         keeps: Some(broken.is_none()),
         broken: broken.map(|constraint| Broken {
             seed: 1,

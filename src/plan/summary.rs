@@ -44,6 +44,8 @@ pub struct Row {
     pub keeps: Option<bool>,
     /// A constraint that is violated with some seed.
     pub broken: Option<Broken>,
+    /// What the plan minimizes, with each seed, if only a run measures it.
+    pub costs: Vec<(u64, f64)>,
     /// The run-wide metrics by name. A metric that is undefined with some seed is left out.
     pub metrics: BTreeMap<&'static str, Estimate>,
 }
@@ -134,6 +136,7 @@ fn row(plan: &PlanFile, runs: &[&PlanRun]) -> Row {
     });
     let metrics: BTreeMap<&'static str, Estimate> = metrics.collect();
     Row {
+        costs: costs(plan.minimize, runs),
         rented: Rented::of(runs, metrics.get("instance_hours").map(|hours| hours.mean)),
         cell: runs[0].cell,
         name: plan.cell_name(runs[0].cell),
@@ -148,6 +151,12 @@ fn row(plan: &PlanFile, runs: &[&PlanRun]) -> Row {
         kept: runs.iter().filter(|run| run.constraints.iter().all(|kept| kept.held)).count(),
         broken: Broken::of(runs),
     }
+}
+
+/// The measured objective with each seed; empty if it is known without a run.
+fn costs(minimize: Option<Objective>, runs: &[&PlanRun]) -> Vec<(u64, f64)> {
+    let Some(objective) = minimize.filter(|objective| !objective.is_known_before()) else { return Vec::new() };
+    runs.iter().filter_map(|run| Some((run.seed, run.metrics.get(objective.name())?.as_f64()?))).collect()
 }
 
 /// The estimate of a wait with its interval from one run, if that run gives one.
@@ -266,8 +275,8 @@ impl Row {
                             grouped(&format!("{high:.digits$}"))
                         )
                     }
-                    (None, Some(half_width)) => format!(" ± {}", grouped(&format!("{half_width:.digits$}"))),
-                    (None, None) => String::new(),
+                    (None, Some(half)) if half >= 0.005 => format!(" ± {}", grouped(&format!("{half:.digits$}"))),
+                    (None, _) => String::new(),
                 };
                 format!("{}{more}{unit}", grouped(&format!("{:.digits$}", found.mean)))
             })

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::chart::Chart;
 use super::html::{command, escape, facts, list, marked_table, page, prose, section};
-use dryrack_metrics::WAIT_PERCENTS;
+use dryrack_metrics::{Definition, WAIT_PERCENTS, definition_of};
 use dryrack_units::{SimDuration, grouped};
 
 /// The contents of the page.
@@ -250,13 +250,14 @@ impl PlanRow {
 
     /// Formats a mean such as `12.0 ± 0.5`. In a narrow column the text can wrap only before the sign.
     pub(super) fn with(&self, metric: &str, write: impl Fn(f64) -> String) -> String {
+        let is_range = definition_of(metric).is_some_and(Definition::is_extreme);
         match self.metrics.get(metric) {
             None => String::new(),
             Some((mean, None)) => write(*mean),
             // With every seed the same.
             Some((mean, Some((low, high)))) if low >= high || write(*low) == write(*high) => write(*mean),
-            // An interval that is not symmetric is shown by its ends.
-            Some((mean, Some((low, high)))) if ((low + high) / 2.0 - mean).abs() > 1e-6 * mean.abs() => {
+            // A range, and an interval that is not symmetric, are shown by their ends.
+            Some((mean, Some((low, high)))) if is_range || ((low + high) / 2.0 - mean).abs() > 1e-6 * mean.abs() => {
                 format!("{} ({}\u{a0}to\u{a0}{})", write(*mean), write(*low), write(*high))
             }
             Some((mean, Some((low, high)))) => format!("{} ±\u{a0}{}", write(*mean), write((high - low) / 2.0)),
