@@ -1,11 +1,12 @@
 //! The answer of a plan in words: which alternative is enough, how sure that is, and how it was found.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::order::unordered;
 use super::range_ends::ascends;
 use super::search::SearchResult;
-use super::summary::{Comparison, Row, in_currency};
+use super::summary::{Broken, Comparison, NEVER_RUN, Row, in_currency};
 use dryrack_metrics::share_at_least;
 use dryrack_report::about;
 use dryrack_scenario::{Factor, Objective, PlanFile};
@@ -263,8 +264,28 @@ fn of_sections(row: &Row) -> String {
     }
 }
 
+/// The violated constraints of all alternatives, and whether each is violated because jobs can never run.
+fn failures(comparison: &Comparison) -> impl Iterator<Item = (&Row, &Broken, bool)> {
+    let broken = comparison.rows.iter().filter_map(|row| Some((row, row.broken.as_ref()?)));
+    broken.map(|(row, broken)| (row, broken, broken.happened.contains(NEVER_RUN)))
+}
+
+/// A sentence if jobs can never run with any alternative that was run: their number in the best case, and why.
+fn never_run(comparison: &Comparison) -> Option<String> {
+    if failures(comparison).any(|(.., is_never)| !is_never) {
+        return None;
+    }
+    let jobs = |broken: &Broken| broken.happened.split(' ').next().and_then(|jobs| jobs.parse::<u64>().ok());
+    let (row, broken, _) = failures(comparison).min_by_key(|(_, broken, _)| jobs(broken).unwrap_or(u64::MAX))?;
+    Some(broken.happened.replacen(NEVER_RUN, &format!("{NEVER_RUN} with {}", row.name), 1) + ". ")
+}
+
 /// The answer if no alternative is known to satisfy the constraints. Alternatives that were not run might still do so.
 fn none_keeps(plan: &PlanFile, comparison: &Comparison) -> String {
+    never_run(comparison).unwrap_or_default() + &none_of_them(plan, comparison)
+}
+
+fn none_of_them(plan: &PlanFile, comparison: &Comparison) -> String {
     let (rows, asked) = (comparison.rows.len(), all_of(plan.asked.len()));
     let open = comparison.rows.iter().filter(|row| row.keeps.is_none()).count();
     match (rows - open, open) {
@@ -290,14 +311,20 @@ const NAMED: usize = 3;
 
 /// The constraints that fail, those of most alternatives first. Of each alternative, only its first one is counted.
 fn what_fails(comparison: &Comparison) -> String {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for broken in comparison.rows.iter().filter_map(|row| row.broken.as_ref()) {
-        *counts.entry(&broken.constraint).or_default() += 1;
+    let mut counts: BTreeMap<(bool, &str), usize> = BTreeMap::new();
+    for (_, broken, is_never) in failures(comparison) {
+        *counts
+            .entry((!is_never, if is_never { "jobs that can never run" } else { &broken.constraint }))
+            .or_default() += 1;
     }
-    let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
-    counts.sort_by(|(_, one), (_, other)| other.cmp(one));
+    let mut counts: Vec<((bool, &str), usize)> = counts.into_iter().collect();
+    // Jobs that can never run come first.
+    counts.sort_by_key(|((is_other, _), count)| (*is_other, Reverse(*count)));
+    let counts: Vec<(&str, usize)> = counts.into_iter().map(|((_, name), count)| (name, count)).collect();
     match counts[..] {
         [] => String::new(),
+        [("jobs that can never run", 1)] => String::new(),
+        [("jobs that can never run", _)] => " Some jobs can never run with each of them.".to_string(),
         [(constraint, 1)] => format!(" {constraint} fails."),
         [(constraint, _)] => format!(" {constraint} fails with each of them."),
         _ => {

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::plan_run::PlanRun;
+use super::plan_run::{EACH_CAN_RUN, PlanRun};
 use super::summary::Row;
 use dryrack_engine::Rehearsal;
 use dryrack_expect::SeedShare;
@@ -163,8 +163,14 @@ impl BreakResult {
                 happened: first.happened.clone(),
             })
         });
-        let kept = runs.iter().filter(|run| run.constraints.iter().all(|found| found.held)).count();
-        BreakResult { change, runs: runs.len(), kept, of, keeps: (0..asked.len()).all(keeps), broken, fault: None }
+        let kept = runs.iter().filter(|run| run.keeps_all()).count();
+        let mut never = runs.iter().filter_map(|run| Some((run.seed, run.never_run.clone()?)));
+        let never = never.next().map(|(seed, happened)| {
+            let (name, seeds) = (EACH_CAN_RUN.to_string(), 1 + never.count());
+            BrokenConstraint { name, share: SeedShare::ALL, seeds, seed, happened }
+        });
+        let keeps = never.is_none() && (0..asked.len()).all(keeps);
+        BreakResult { change, runs: runs.len(), kept, of, keeps, broken: never.or(broken), fault: None }
     }
 
     /// The result of a change that cannot be run.
@@ -197,7 +203,10 @@ impl BreakResult {
             1 => String::new(),
             _ => format!(" with {seeds} of {}{limit}, first with seed {seed}", self.run_with()),
         };
-        format!("{name} {verb}{of}: {}", rounded(happened, name))
+        match name == EACH_CAN_RUN {
+            true => format!("some jobs can never run{of}: {happened}"),
+            false => format!("{name} {verb}{of}: {}", rounded(happened, name)),
+        }
     }
 
     /// A sentence such as `With 10% more load, p95(queue_wait) <= 30m fails with 3 of 5 seeds: …`.
@@ -268,6 +277,7 @@ mod tests {
             digest: String::new(),
             is_random: true,
             resampled: None,
+            never_run: None,
             sections: None,
             fleet: FleetSize { gpus: 0, nodes: 0, price_per_hour_millionths: None },
             constraints: held.iter().enumerate().map(result).collect(),

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use dryrack_engine::{Progress, Rehearsal};
-use dryrack_expect::{Expectation, Verdict};
+use dryrack_expect::{Expectation, ExpectationKind, Verdict};
 use dryrack_fleet::offer_of;
 #[cfg(doc)]
 use dryrack_metrics::WAIT_PERCENTS;
@@ -39,6 +39,10 @@ pub struct PlanRun {
     pub fleet: FleetSize,
     /// The results of the constraints, in the order of the plan.
     pub constraints: Vec<ConstraintResult>,
+    /// How many jobs can never run, and why, unless the constraints concern such jobs themselves or the scenario ignores
+    /// them. The run then fails, whatever its constraints say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub never_run: Option<String>,
     /// The metrics by name, as in `metrics.json` of `dryrack run --out`.
     pub metrics: Map<String, Value>,
     /// The waits in seconds at the percentiles of [`WAIT_PERCENTS`]. `None` if the percentile falls on a replica that
@@ -74,6 +78,16 @@ pub struct ConstraintResult {
     pub held: bool,
     pub happened: String,
 }
+
+impl PlanRun {
+    /// Whether the run satisfies every constraint.
+    pub fn keeps_all(&self) -> bool {
+        self.never_run.is_none() && self.constraints.iter().all(|kept| kept.held)
+    }
+}
+
+/// The name of the constraint that a run with `never_run` breaks.
+pub(super) const EACH_CAN_RUN: &str = "every job can run";
 
 impl FleetSize {
     /// The price per hour as text; `None` if it is unknown.
@@ -133,7 +147,9 @@ pub fn run_changed(
     let loaded = plan.load_changed(cell, Some(seed), changes, base)?;
     let entries = loaded.constraints.clone();
     let rehearsed = rehearse(&loaded.rehearsal, loaded.constraints, progress, Caching::On, Vec::new());
-    let judged: Vec<(&Expectation, &Verdict)> = entries.iter().zip(&rehearsed.verdicts).collect();
+    let (each, judged): (Vec<(&Expectation, &Verdict)>, Vec<_>) =
+        entries.iter().zip(&rehearsed.verdicts).partition(|(asked, _)| asked.what == ExpectationKind::EachCanRun);
+    let never_run = each.first().filter(|(_, verdict)| !verdict.passed).map(|(_, verdict)| verdict.happened.clone());
     // A constraint about several jobs holds if it holds for each of them.
     let kept = judged.chunk_by(|one, other| one.0.place == other.0.place).map(|parts| {
         let shown = parts.iter().find(|(_, verdict)| !verdict.passed).unwrap_or(&parts[0]);
@@ -152,6 +168,7 @@ pub fn run_changed(
         sections: (is_random || is_traced).then(|| wait_sections(rehearsed.run_metrics.accounts())).flatten(),
         fleet: size_of(&loaded.rehearsal),
         constraints: kept.collect(),
+        never_run,
         metrics,
         waits: wait_quantiles(rehearsed.run_metrics.accounts()),
     })

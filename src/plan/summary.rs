@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::breaks::rounded;
 use super::journal::Runs;
-use super::plan_run::{ConstraintResult, FleetSize, PlanRun};
+use super::plan_run::{ConstraintResult, EACH_CAN_RUN, FleetSize, PlanRun};
 use dryrack_expect::SeedShare;
 use dryrack_metrics::{
     Definition, Estimate, ResampledFrom, WaitSections, definitions, estimate, estimate_resampled, range_over_runs,
@@ -89,9 +89,15 @@ pub struct Broken {
     pub time: Option<SimDuration>,
 }
 
+/// What is said of jobs that would not fit even if all nodes were empty.
+pub(super) const NEVER_RUN: &str = " can never run";
+
 impl Broken {
     /// The first constraint that failed, with its worst seed.
     fn of(runs: &[&PlanRun]) -> Option<Broken> {
+        if let Some((seed, happened)) = runs.iter().find_map(|run| Some((run.seed, run.never_run.clone()?))) {
+            return Some(Broken { seed, constraint: EACH_CAN_RUN.to_string(), happened, time: None });
+        }
         let at = runs.iter().find_map(|run| run.constraints.iter().position(|found| !found.held))?;
         let limit = TimeLimit::read(&runs[0].constraints[at].name);
         // Replicas that were never placed make the time undefined, which is worse than any.
@@ -146,9 +152,12 @@ fn row(plan: &PlanFile, runs: &[&PlanRun]) -> Row {
         resampled,
         metrics,
         sections,
-        keeps: keeps(&plan.asked, &held, runs.len(), plan.seeds.len()),
+        keeps: match runs.iter().any(|run| run.never_run.is_some()) {
+            true => Some(false),
+            false => keeps(&plan.asked, &held, runs.len(), plan.seeds.len()),
+        },
         held,
-        kept: runs.iter().filter(|run| run.constraints.iter().all(|kept| kept.held)).count(),
+        kept: runs.iter().filter(|run| run.keeps_all()).count(),
         broken: Broken::of(runs),
     }
 }
@@ -207,8 +216,10 @@ impl Row {
     /// number.
     pub fn broken_text(&self) -> Option<String> {
         let Broken { seed, constraint, happened, time } = self.broken.as_ref()?;
-        let never = happened.split_once(" can never run").map(|(jobs, _)| format!(": {jobs} can never run"));
-        let why = never.or(time.map(|time| format!(": {}", rounded(&time.to_string(), constraint))));
+        if let Some((jobs, _)) = happened.split_once(NEVER_RUN) {
+            return Some(format!("{jobs}{NEVER_RUN}, seed {seed}"));
+        }
+        let why = time.map(|time| format!(": {}", rounded(&time.to_string(), constraint)));
         Some(format!("{constraint}, seed {seed}{}", why.unwrap_or_default()))
     }
 
@@ -406,6 +417,7 @@ mod tests {
             digest: String::new(),
             is_random: true,
             resampled: None,
+            never_run: None,
             sections: None,
             fleet: FleetSize { gpus: 0, nodes: 0, price_per_hour_millionths: None },
             constraints: vec![ConstraintResult {

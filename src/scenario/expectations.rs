@@ -139,7 +139,25 @@ pub(super) fn constraints(plan: &Varying, setting: &ReadContext<'_>, report: &mu
         let name = metric_of(tree).map_or_else(|| format!("constraint-{}", index + 1), str::to_string);
         entry(tree, &name, setting, &mut NamesInUse::new(), &mut constraints, report);
     }
+    // A budget is kept most easily by a fleet on which most jobs can never run.
+    if setting.unplaced == Unplaced::Fail && !constraints.is_empty() && !constraints.iter().any(counts_unplaced) {
+        let name: Arc<str> = Arc::from("every job can run");
+        let place =
+            place(plan_constraints::constraints(plan, report).map_or(Span::default(), |tree| tree.span), report);
+        constraints.push(Expectation {
+            name: Arc::clone(&name),
+            entry: name,
+            place,
+            what: ExpectationKind::EachCanRun,
+        });
+    }
     constraints
+}
+
+/// Whether a constraint already says what is asked of jobs that are not placed: it bounds a wait, or counts jobs.
+fn counts_unplaced(constraint: &Expectation) -> bool {
+    let ExpectationKind::Metric(check) = &constraint.what else { return false };
+    ["wait", "placed", "jobs_"].iter().any(|word| check.text.contains(word))
 }
 
 /// The text of `{metric: p95(queue_wait) <= 30m, in: ">= 95%"}`, which names the constraint unless it is of some jobs only.

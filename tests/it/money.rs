@@ -6,6 +6,7 @@ trials! {
     Nothing: [
         a_budget_of_a_month_is_a_constraint,
         a_month_is_the_same_amount_everywhere,
+        a_budget_is_not_kept_by_jobs_that_never_run,
         a_machine_and_its_price_are_one_value,
         a_wrong_price_is_told_where,
         a_fleet_is_enough_until_its_load_exceeds_it,
@@ -88,6 +89,46 @@ constraints: [max(queue_wait) <= 0s]
     std::fs::remove_dir_all(dir.path().join("out")).expect("our own");
     stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
     assert!(page().contains(&tile.replace(" EUR", "")) && !page().contains("2,920"), "{}", page());
+}
+
+/// 50 of 51 jobs ask for more GPUs than a node has.
+fn a_budget_is_not_kept_by_jobs_that_never_run() {
+    let scenario = "\
+scenario: Most jobs never fit
+params: {n: 1}
+nodes: [{name: w, machine: l4-x1, count: \"${n}\", price_per_hour: 1.5}]
+jobs:
+  - {name: big, gpus: 8, duration: 1h, count: 50}
+  - {name: small, gpus: 1, duration: 1h}
+";
+    let plan = "plan: Which?\nscenario: base.yaml\nfactors: {n: [1, 2]}\nminimize: price_per_hour\n\
+                constraints: [cost_per_month <= 40000]\n";
+    let dir = written(&[("base.yaml", scenario), ("plan.yaml", plan)]);
+    let said = stdout(dir.path(), &["plan", "plan.yaml"], 1);
+    assert!(said.contains("\n50 of 51 jobs can never run with n=1: no node has 8 GPUs"), "{said}");
+    assert!(
+        said.contains(
+            "None of the 2 alternatives that were run meets the constraint. Some jobs can never run with each of them."
+        ),
+        "{said}"
+    );
+    assert!(said.contains("no: 50 of 51 jobs can never run, seed 1"), "{said}");
+    // The same jobs break a limit on waiting.
+    std::fs::write(dir.path().join("plan.yaml"), plan.replace("cost_per_month <= 40000", "max(queue_wait) <= 1h"))
+        .expect("our own");
+    let said = stdout(dir.path(), &["plan", "plan.yaml"], 1);
+    assert!(
+        said.contains("\n50 of 51 jobs can never run with n=1: ") && !said.contains("max(queue_wait) <= 1h fails"),
+        "{said}"
+    );
+    // What is asked of such jobs is the user's choice.
+    for (file, text) in [
+        ("plan.yaml", plan.replace("40000", "40000, jobs_completed == 1")),
+        ("base.yaml", format!("{scenario}unplaced: ignore\n")),
+    ] {
+        let dir = written(&[("base.yaml", scenario), ("plan.yaml", plan), (file, &text)]);
+        assert!(stdout(dir.path(), &["plan", "plan.yaml"], 0).contains("n=1 is enough: 1.50 an hour"), "{text}");
+    }
 }
 
 /// Two jobs of two hours, each of an hour on an H100, must be done after two hours. Two A100s cost 4.00, one H100 3.50.
