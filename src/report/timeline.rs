@@ -29,7 +29,7 @@ pub fn timeline(accounts: &RunAccount) -> String {
     }
     let body = match accounts.nodes.len() {
         0..=12 => gantt(accounts, end),
-        _ => sparks(accounts, end),
+        _ => sparks(accounts),
     };
     body + &axis(end, label_width(accounts))
 }
@@ -115,44 +115,35 @@ fn block(name: &str, job: JobId, length: usize) -> String {
 }
 
 /// Time-weighted means in each column: of the GPUs in use (or of the cores if there are no GPUs) and of the queue
-/// length.
-fn sparks(accounts: &RunAccount, end: SimTime) -> String {
+/// length. The full height of the first is the whole fleet, and that of the queue its peak. A peak is that of an instant.
+fn sparks(accounts: &RunAccount) -> String {
     let gpus: usize = accounts.nodes.iter().map(|node| node.gpu_count()).sum();
     let cores: u64 = accounts.nodes.iter().map(|node| node.spec.shape.cpu_capacity().get()).sum();
     let label = label_width(accounts);
     let mut text = String::new();
     if gpus > 0 {
-        let taken = means(&accounts.samples, end, |sample| sample.gpu_taken);
-        let peak = taken.iter().max().copied().unwrap_or(0);
-        text.push_str(&spark_line(
-            "GPUs",
-            label,
-            &taken,
-            gpus as u64 * 1000,
-            &format!("peak {}%", percent(peak, gpus as u64 * 1000)),
-        ));
+        text.push_str(&spark_line("GPUs", label, accounts, gpus as u64 * 1000, |sample| sample.gpu_taken));
     } else {
-        let taken = means(&accounts.samples, end, |sample| sample.cpu_taken);
-        let peak = taken.iter().max().copied().unwrap_or(0);
-        text.push_str(&spark_line("cores", label, &taken, cores, &format!("peak {}%", percent(peak, cores))));
+        text.push_str(&spark_line("cores", label, accounts, cores, |sample| sample.cpu_taken));
     }
-    let waiting = means(&accounts.samples, end, |sample| sample.waiting);
-    let peak = accounts.samples.iter().map(|sample| sample.waiting).max().unwrap_or(0);
-    let highest = waiting.iter().max().copied().unwrap_or(0).max(1);
-    text.push_str(&spark_line("waiting", label, &waiting, highest, &format!("peak {peak}")));
-    text
+    // In thousandths, as the others: a queue is mostly much shorter than one replica on average.
+    text + &spark_line("waiting", label, accounts, 0, |sample| sample.waiting * 1000)
 }
 
 fn percent(part: u64, whole: u64) -> u64 {
     part * 100 / whole.max(1)
 }
 
-fn spark_line(name: &str, label: usize, values: &[u64], full: u64, note: &str) -> String {
+/// A line of a value in thousandths and its peak: a part of `full`, or a number if there is no such limit.
+fn spark_line(name: &str, label: usize, accounts: &RunAccount, full: u64, of: impl Fn(&Sample) -> u64) -> String {
+    let peak = accounts.samples.iter().map(&of).max().unwrap_or(0);
+    let note = if full > 0 { format!("peak {}%", percent(peak, full)) } else { format!("peak {}", peak / 1000) };
+    let full = if full > 0 { full } else { peak };
     let bar = |value: &u64| match value {
         0 => ' ',
         value => BARS[((u128::from(*value) * 8).div_ceil(u128::from(full.max(1))) as usize).clamp(1, 8) - 1],
     };
-    let bars: String = values.iter().map(bar).collect();
+    let bars: String = means(&accounts.samples, accounts.now, of).iter().map(bar).collect();
     format!("{name:<label$}  {bars}  {note}\n")
 }
 

@@ -445,6 +445,14 @@ fn a_summary_of_a_large_fleet_shows_how_full_it_was() {
     // Full for 60 of 180 seconds, which is 20 of 60 columns; then one of twenty, which is 1/8 rounded up.
     assert_eq!(gpus, format!("GPUs              {}{}  peak 100%", "█".repeat(20), "▁".repeat(40)), "\n{said}");
     assert_eq!(waiting, format!("waiting           {}{}  peak 1", "█".repeat(20), " ".repeat(40)), "\n{said}");
+    // Full for the first of 601 seconds, in which one replica waits. The peaks are those of an instant, and the bars are
+    // means over ten seconds: of 2.9 GPUs, which is 2/8 rounded up, and of a tenth of a replica.
+    let nodes = (0..20).map(|index| node(&format!("node-{index:02}"))).collect();
+    let mut arrivals: Vec<_> = (0..20).map(|index| arrival(&format!("first-{index:02}"), 0, 1)).collect();
+    arrivals.push(arrival("last", 0, 600));
+    let said = text(&Rehearsal { nodes, arrivals, ..rehearsal(60) });
+    assert!(said.contains(&format!("GPUs              ▂{}  peak 100%\n", "▁".repeat(59))), "{said}");
+    assert!(said.contains(&format!("waiting           ▁{}  peak 1\n", " ".repeat(59))), "{said}");
 }
 
 fn a_run_of_nothing_has_metrics_too() {
