@@ -89,6 +89,27 @@ pub struct Broken {
     pub time: Option<SimDuration>,
 }
 
+/// The figure in the text about a constraint such as `p95(start_wait) <= 30m`: its value, the least that it may be, or why
+/// it has none.
+fn figure(constraint: &str, happened: &str) -> Option<String> {
+    let rest = happened.strip_prefix(constraint.split(' ').next()?)?;
+    let value = |text: &str| text.split([';', ':']).next().unwrap_or(text).replacen(" over ", "\n", 1);
+    let value = |text: &str| value(text).lines().next().unwrap_or_default().to_string();
+    if let Some(text) = rest.strip_prefix(" was ") {
+        return Some(value(text));
+    }
+    if let Some(text) = rest.strip_prefix(" is at least ") {
+        return Some(format!("at least {}", value(text)));
+    }
+    let (without, why) = rest.strip_prefix(" has no value")?.split_once(" because ")?;
+    let count = without.split_once("; ").map(|(_, count)| count.split(' ').next().unwrap_or_default());
+    let why = why.trim_end_matches(", so it cannot be judged");
+    Some(match count {
+        Some(count) => format!("no value, {count} {}", why.trim_start_matches("they ").trim_start_matches("it ")),
+        None => format!("no value, because {why}"),
+    })
+}
+
 /// What is said of jobs that would not fit even if all nodes were empty.
 pub(super) const NEVER_RUN: &str = " can never run";
 
@@ -219,8 +240,9 @@ impl Row {
         if let Some((jobs, _)) = happened.split_once(NEVER_RUN) {
             return Some(format!("{jobs}{NEVER_RUN}, seed {seed}"));
         }
-        let why = time.map(|time| format!(": {}", rounded(&time.to_string(), constraint)));
-        Some(format!("{constraint}, seed {seed}{}", why.unwrap_or_default()))
+        let found = figure(constraint, happened).or(time.map(|time| time.to_string()));
+        let why = found.map_or(String::new(), |found| format!(": {}", rounded(&found, constraint)));
+        Some(format!("{constraint}, seed {seed}{why}"))
     }
 
     /// The price of all nodes together, in millionths, if all of them exist from the start and have one.
@@ -441,6 +463,38 @@ mod tests {
             "not cut off to the limit"
         );
         assert_eq!(broken(&all[1..2]), None);
+    }
+
+    #[test]
+    fn a_failed_constraint_has_its_figure() {
+        let rows = [
+            (
+                "p95(wait) <= 1h",
+                "p95(wait) was 2h over 7 replicas; 1 more is not counted because it never started",
+                "2h",
+            ),
+            (
+                "p95(wait) <= 1h",
+                "p95(wait) is at least 3h over 9 replicas: 2 of them still waited at the end",
+                "at least 3h",
+            ),
+            (
+                "p95(wait) <= 1h",
+                "p95(wait) has no value over 0 replicas; 2008 more are not counted because they never started, so it cannot \
+                 be judged",
+                "no value, 2008 never started",
+            ),
+            (
+                "p99(ttft) <= 1s",
+                "p99(ttft) has no value, because no request arrived, so it cannot be judged",
+                "no value, because no request arrived",
+            ),
+            ("cost_per_month <= 3000", "cost_per_month was 3650.00", "3650.00"),
+        ];
+        for (constraint, happened, expected) in rows {
+            assert_eq!(figure(constraint, happened).as_deref(), Some(expected));
+        }
+        assert_eq!(figure("chat is running", "it was placed at 1h"), None);
     }
 
     #[test]

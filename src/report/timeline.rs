@@ -166,9 +166,11 @@ fn means(samples: &[Sample], end: SimTime, of: impl Fn(&Sample) -> u64) -> Vec<u
 }
 
 /// A length of time: `872ms`, `4.25s`, `12m`, `3h20m`, `17d`. Below 10 seconds it is rounded to three significant figures,
-/// because limits on the times of requests are that short. Longer ones are cut off.
+/// because limits on the times of requests are that short. Longer ones are rounded to the last unit shown.
 pub fn about(length: SimDuration) -> String {
-    let seconds = length.as_nanos() / 1_000_000_000;
+    let nanos = length.as_nanos();
+    let in_units_of = |seconds: u64| nanos.saturating_add(seconds * 500_000_000) / (seconds * 1_000_000_000);
+    let (seconds, minutes, hours) = (nanos / 1_000_000_000, in_units_of(60), in_units_of(3600));
     match seconds {
         0 if length.is_zero() => "0s".to_string(),
         0..10 => match length.as_secs_f64() {
@@ -178,11 +180,11 @@ pub fn about(length: SimDuration) -> String {
             seconds @ 0.9995..9.995 => format!("{seconds:.2}s"),
             _ => "10s".to_string(),
         },
-        10..60 => format!("{seconds}s"),
-        60..600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
-        600..3600 => format!("{}m", seconds / 60),
-        3600..86_400 => format!("{}h{:02}m", seconds / 3600, seconds % 3600 / 60),
-        _ => format!("{}d{:02}h", seconds / 86_400, seconds % 86_400 / 3600),
+        10..60 if in_units_of(1) < 60 => format!("{}s", in_units_of(1)),
+        10..600 if in_units_of(1) < 600 => format!("{}m{:02}s", in_units_of(1) / 60, in_units_of(1) % 60),
+        10..3600 if minutes < 60 => format!("{minutes}m"),
+        10..86_400 if minutes < 1440 => format!("{}h{:02}m", minutes / 60, minutes % 60),
+        _ => format!("{}d{:02}h", hours / 24, hours % 24),
     }
 }
 
@@ -200,8 +202,15 @@ mod tests {
             (999_600_000, "1.00s"),
             (4_256_000_000, "4.26s"),
             (9_996_000_000, "10s"),
-            (59_900_000_000, "59s"),
-            (754_000_000_000, "12m"),
+            (59_400_000_000, "59s"),
+            (59_900_000_000, "1m00s"),
+            (599_600_000_000, "10m"),
+            (754_000_000_000, "13m"),
+            (887_000_000_000, "15m"),
+            (3_599_000_000_000, "1h00m"),
+            (3_631_000_000_000, "1h01m"),
+            (86_399_000_000_000, "1d00h"),
+            (171_000_000_000_000, "2d00h"),
         ];
         for (nanoseconds, expected) in rows {
             assert_eq!(about(SimDuration::from_nanos(nanoseconds)), expected);

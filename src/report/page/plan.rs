@@ -359,6 +359,11 @@ mod tests {
             row.metrics.insert("queue_wait_mean_seconds", (120.0, None));
         }
         assert_eq!(cells(&found), ("min".into(), ["1,500.0", "25.0", "&lt;0.1"].map(str::to_string).to_vec()));
+        // The answer waits for less than a second, and others for a day.
+        let day = report(&[(1.0, 100_000.0, false), (2.0, 3600.0, false), (3.0, 0.957, true)], Some(2));
+        assert_eq!(cells(&day), ("min".into(), ["1,666.7", "60.0", "&lt;0.1"].map(str::to_string).to_vec()));
+        let days = report(&[(1.0, 1e6, false), (2.0, 3.0, true), (3.0, 3.0, true)], Some(1));
+        assert_eq!(cells(&days).0, "h", "one step below the largest");
         assert_eq!(TimeUnit::of(0.0).name, "s");
         // The unit of a limit of two seconds.
         let second = TimeUnit::of(2.0);

@@ -131,8 +131,7 @@ impl PlanReport {
             .collect();
         let is_wait = |metric: &str| metric.starts_with("queue_wait_");
         let of_waits = || columns.iter().filter(|(_, metric, _)| is_wait(metric)).filter_map(|(.., unit)| *unit);
-        let place = |unit: TimeUnit| TimeUnit::ALL.iter().position(|known| *known == unit).unwrap_or_default();
-        let shared = match (of_waits().map(place).min(), of_waits().map(place).max()) {
+        let shared = match (of_waits().map(TimeUnit::place).min(), of_waits().map(TimeUnit::place).max()) {
             (Some(largest), Some(smallest)) => TimeUnit::ALL[smallest.min(largest + 1)],
             _ => TimeUnit::SECOND,
         };
@@ -143,18 +142,16 @@ impl PlanReport {
         columns.into_iter().map(with_unit).collect()
     }
 
-    /// The unit for a column of times: that of the limit if a constraint bounds the metric, otherwise that of the answer,
-    /// otherwise that of the median. `None` if no alternative has such a time.
+    /// The unit for a column of times: that of the limit if a constraint bounds the metric, otherwise that of the median,
+    /// but at most one step below the unit of the largest time. `None` if no alternative has such a time.
     fn time_unit(&self, metric: &str) -> Option<TimeUnit> {
         let limit = self.constraints.iter().filter_map(|one| TimeLimit::read(one)).find(|limit| limit.metric == metric);
         let mean_of = |row: &PlanRow| row.metrics.get(metric).map(|(mean, _)| *mean).filter(|mean| *mean > 0.0);
-        let median = || {
-            let mut means: Vec<f64> = self.rows.iter().filter_map(mean_of).collect();
-            means.sort_by(f64::total_cmp);
-            means.get(means.len() / 2).copied()
-        };
-        let of_answer = || self.best.and_then(|best| mean_of(&self.rows[best]));
-        limit.map(|limit| limit.bound).or_else(of_answer).or_else(median).map(TimeUnit::of)
+        let mut means: Vec<f64> = self.rows.iter().filter_map(mean_of).collect();
+        means.sort_by(f64::total_cmp);
+        let unit = limit.map(|limit| limit.bound).or(means.get(means.len() / 2).copied()).map(TimeUnit::of)?;
+        let largest = means.last().map_or(0, |largest| TimeUnit::of(*largest).place());
+        Some(TimeUnit::ALL[unit.place().min(largest + 1)])
     }
 }
 
@@ -175,6 +172,11 @@ impl TimeUnit {
         TimeUnit::SECOND,
         TimeUnit { name: "ms", seconds: 0.001 },
     ];
+
+    /// The place among all units.
+    fn place(self) -> usize {
+        TimeUnit::ALL.iter().position(|known| *known == self).unwrap_or_default()
+    }
 
     /// The largest unit of which so many seconds are at least two.
     pub(super) fn of(seconds: f64) -> TimeUnit {
