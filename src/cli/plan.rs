@@ -20,7 +20,7 @@ use super::swarm::seeds;
 use dryrack_plan::{
     BreakResult, Comparison, Estimate, FleetSize, HORIZON_HEADER, Journal, JournalError, PlanPage, PlanRun, Row, Runs,
     Search, SearchResult, answer, compare, constraint_names, fleet_size, horizon_json, horizon_rows, horizon_sentences,
-    page, start_wait_note, stops_being_enough,
+    idle_factors, idle_sentence, page, start_wait_note, stops_being_enough,
 };
 use dryrack_report::{PlanGrowth, TimeLimit, about, table};
 use dryrack_scenario::{Factor, Method, Objective, PlanFile};
@@ -306,10 +306,12 @@ fn finish(
     let comparison = compare(plan, runs);
     let best = plan.minimize.and_then(|objective| comparison.best(objective));
     let mut found = answer(plan, &comparison, found);
+    let idle = idle_factors(plan, runs);
     if let Some(row) = best {
         found.how.push_str(&planning.fleet(row)?);
-        found.how.push_str(&planning.range_ends(row, &comparison));
+        found.how.push_str(&planning.range_ends(row, &comparison, &idle));
     }
+    found.how.push_str(&idle_sentence(plan, &idle));
     let lasting = planning.horizon(&comparison.rows)?;
     if let (Some(row), Some(horizon)) = (best, &plan.horizon)
         && let Some(end) = stops_being_enough(horizon, &lasting, row.cell)

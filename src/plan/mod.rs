@@ -16,6 +16,7 @@
 //! | `summary` | compares the alternatives |
 //! | `answer` | gives the answer in words |
 //! | `order` | says whether a measured cost tells which of two alternatives is cheaper |
+//! | `idle_factors` | names factors that made no difference to any run |
 //! | `range_ends` | names alternatives beyond the ranges of the factors, of which nothing is known |
 //! | `breaks` | runs the answer with fewer nodes and with more load |
 //! | `horizon` | how long each alternative stays enough while the load grows |
@@ -30,6 +31,7 @@ mod answer;
 mod breaks;
 mod helps;
 mod horizon;
+mod idle_factors;
 mod input_hash;
 mod journal;
 mod locked_file;
@@ -51,6 +53,7 @@ pub use horizon::{
     HORIZON_HEADER, Lasting, LastingUntil, first_month, horizon_json, horizon_rows, horizon_sentences, of_month,
     stops_being_enough,
 };
+pub use idle_factors::{idle_factors, idle_sentence};
 pub use input_hash::InputHash;
 pub use journal::{Journal, JournalError, PlanHeader, Runs};
 pub use locked_file::open_locked;

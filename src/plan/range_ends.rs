@@ -7,12 +7,12 @@ use dryrack_scenario::{Objective, PlanFile};
 
 /// A sentence for each factor whose range ends too early to tell: its largest value, with the smallest values of all other
 /// factors, fails and costs less than the answer. Empty if there is only one factor. `cost` is that of an alternative that
-/// was not run.
+/// was not run. More of an `idle` factor changes nothing.
 pub fn range_ends(
     plan: &PlanFile,
-    comparison: &Comparison,
-    best: &Row,
+    (comparison, best): (&Comparison, &Row),
     objective: Objective,
+    idle: &[usize],
     cost: impl Fn(usize) -> Option<f64>,
 ) -> String {
     let Some(least) = best.of(objective) else { return String::new() };
@@ -22,7 +22,8 @@ pub fn range_ends(
     }
     let places = plan.places(best.cell);
     let mut text = String::new();
-    for (number, factor) in plan.factors.iter().enumerate().filter(|(number, _)| numeric[*number]) {
+    let is_asked = |number: &usize| numeric[*number] && !idle.contains(number);
+    for (number, factor) in plan.factors.iter().enumerate().filter(|(number, _)| is_asked(number)) {
         let corner = |at: usize| match (at == number, numeric[at]) {
             (true, _) => factor.values.len() - 1,
             (false, true) => 0,
@@ -80,8 +81,9 @@ mod tests {
             Row { fleet: super::super::plan_run::FleetSize { gpus, ..row.fleet }, ..row }
         };
         let best = row(4, 10, None);
-        let said =
-            |rows: Vec<Row>, cost: f64| range_ends(&plan, &Comparison { rows }, &best, Objective::Gpus, |_| Some(cost));
+        let said = |rows: Vec<Row>, cost: f64| {
+            range_ends(&plan, (&Comparison { rows }, &best), Objective::Gpus, &[], |_| Some(cost))
+        };
         let limit = Some("p95(queue_wait) <= 2h");
         let of_h = " a=0, h=2 is the largest `h` tried alone and fails; larger values were not tried and may be cheaper \
                     than the answer.";

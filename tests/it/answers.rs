@@ -12,6 +12,7 @@ trials! {
         the_interval_of_a_percentile_is_the_range_of_its_seeds,
         a_mix_names_the_end_of_a_range_that_may_be_cheaper,
         a_fleet_that_no_job_can_use_is_named,
+        a_factor_that_changes_nothing_is_named,
     ]
 }
 
@@ -204,6 +205,24 @@ expect: [jobs_completed == 4]
         assert!(said.contains("a=0, h=2 is the largest `h` tried alone and "), "{said}");
         assert!(!said.contains("largest `a`"), "four of `a` are enough: {said}");
     }
+}
+
+/// The jobs of a list run on `nodes:` only, so the fleet is of no use. Two jobs at once need two machines.
+fn a_factor_that_changes_nothing_is_named() {
+    let scenario = BURST.replace("most: 1", "most: 1, own: 1").replace(
+        "jobs: [{name: one, duration: 1h, resources: {gpu: 1}}]",
+        "nodes: [{name: n, machine: l4-x1, count: \"${own}\", price_per_hour: 2}]\ntrace: {format: csv, file: t.csv}",
+    );
+    let plan = "plan: Which?\nscenario: base.yaml\nfactors: {own: [0, 1, 2], most: [0, 4]}\nminimize: cost\n\
+                constraints: [max(start_wait) <= 0s]\n";
+    let list = "job,submit_s,duration_s,gpus\n1,0,3600,1\n2,0,3600,1\n";
+    let dir = written(&[("base.yaml", &scenario), ("plan.yaml", plan), ("t.csv", list)]);
+    let said = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
+    let sentence = "`most` changed nothing: every run is the same with each of its values.";
+    assert!(said.contains("own=2, most=0 is enough") && said.contains(sentence), "{said}");
+    assert!(!said.contains("larger values were not tried"), "{said}");
+    let page = std::fs::read_to_string(dir.path().join("out/report.html")).expect("it was written");
+    assert!(page.contains("changed nothing: every run is the same"), "on the page too");
 }
 
 fn a_fleet_that_no_job_can_use_is_named() {
