@@ -118,15 +118,20 @@ fn planned(args: &PlanArgs, file: &Path, format: Format) -> ExitResult {
     }
     let kept = FinishedRuns::open(args, &planning)?;
     let pool = super::test::pool(args.threads)?;
-    let found = match planning.plan.method {
-        Method::Sweep => pool.install(|| sweep(&planning, args.shard, &kept)).map(|()| None)?,
-        Method::Search => Some(pool.install(|| search(&planning, &kept))?),
+    let (found, wanted) = match planning.plan.method {
+        Method::Sweep => (None, pool.install(|| sweep(&planning, args.shard, &kept))?),
+        Method::Search => {
+            let (found, wanted) = pool.install(|| search(&planning, &kept))?;
+            (Some(found), wanted)
+        }
     };
-    let runs = kept.runs.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let all = kept.runs.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     if let (Some(shard), Some(dir)) = (args.shard, &args.out) {
-        return part_done(&planning, &runs, shard, dir, format);
+        return part_done(&planning, &all, shard, dir, format);
     }
-    let exit = finish(&planning, &runs, found.as_ref(), (args.out.as_deref(), before), format)?;
+    // A resumed plan may have runs that this one does not ask for. They are kept, but the answer is that of a fresh plan.
+    let runs: Runs = wanted.into_iter().filter_map(|key| Some((key, all.get(&key)?.clone()))).collect();
+    let exit = finish(&planning, (&runs, &all), found.as_ref(), (args.out.as_deref(), before), format)?;
     if let (Some(picture), Some(dir)) = (picture, &args.out) {
         picture.draw(&dir.join("report.html"))?;
     }
@@ -199,8 +204,8 @@ fn part_done(planning: &Planning, runs: &Runs, shard: Shard, dir: &Path, format:
     Ok(Exit::Fine)
 }
 
-/// Runs every alternative with every seed, or only the runs of one part.
-fn sweep(planning: &Planning, shard: Option<Shard>, kept: &FinishedRuns) -> Result<(), Failure> {
+/// Runs every alternative with every seed, or only the runs of one part. Returns all of them.
+fn sweep(planning: &Planning, shard: Option<Shard>, kept: &FinishedRuns) -> Result<Vec<(usize, u64)>, Failure> {
     let plan = &planning.plan;
     let is_ours = |index: usize| shard.is_none_or(|shard| index % shard.of == shard.index);
     let wanted: Vec<(usize, u64)> =
@@ -216,12 +221,13 @@ fn sweep(planning: &Planning, shard: Option<Shard>, kept: &FinishedRuns) -> Resu
             Ok(())
         })
     })
+    .map(|()| wanted)
 }
 
 /// Searches for the cheapest alternative with few runs. The alternatives run one after the other, and the seeds of an
 /// alternative run in parallel. An alternative stops running once its seeds decide the question. The order of runs does
-/// not depend on the number of threads.
-fn search(planning: &Planning, kept: &FinishedRuns) -> Result<SearchResult, Failure> {
+/// not depend on the number of threads. Returns the result with its runs.
+fn search(planning: &Planning, kept: &FinishedRuns) -> Result<(SearchResult, Vec<(usize, u64)>), Failure> {
     let plan = &planning.plan;
     let objective = plan.minimize.unwrap_or(Objective::Gpus);
     let size = |cell: usize| fleet_size(plan, cell, &planning.base);
@@ -232,7 +238,7 @@ fn search(planning: &Planning, kept: &FinishedRuns) -> Result<SearchResult, Fail
     let sizes = sizes.map_err(|faults| Failure::Input(faults.to_string()))?;
     let of = |size: &FleetSize| size.of(objective).expect("a search makes small what is known before");
     let mut search = Search::new(plan, sizes.iter().map(of).collect());
-    let mut left = plan.runs.unwrap_or(u64::MAX);
+    let (mut left, mut wanted) = (plan.runs.unwrap_or(u64::MAX), Vec::new());
     progress::with_bar((plan.cells() as u64, "alternatives settled"), |bar| {
         while let Some(cell) = search.next_alternative() {
             let mut runs = Runs::new();
@@ -249,6 +255,7 @@ fn search(planning: &Planning, kept: &FinishedRuns) -> Result<SearchResult, Fail
                     break None;
                 }
                 left -= next.len() as u64;
+                wanted.extend(next.iter().map(|seed| (cell, *seed)));
                 let done: Result<Vec<PlanRun>, Failure> =
                     next.par_iter().map(|seed| kept.get(planning, (cell, *seed))).collect();
                 runs.extend(done?.into_iter().map(|run| ((cell, run.seed), run)));
@@ -257,7 +264,7 @@ fn search(planning: &Planning, kept: &FinishedRuns) -> Result<SearchResult, Fail
             search.record(cell, holds);
             bar.set_position(search.settled() as u64);
         }
-        Ok(search.found())
+        Ok((search.found(), wanted))
     })
 }
 
@@ -282,7 +289,7 @@ fn merged(args: &MergeArgs, format: Format) -> ExitResult {
     std::fs::create_dir_all(&args.out).map_err(|error| Failure::uncreated(&args.out, &error))?;
     // A plan that is running in this folder must not lose its journal.
     let _lock = Journal::reserve(&args.out.join("runs.jsonl")).map_err(|error| into_failure(&error))?;
-    finish(&planning, &runs, None, (Some(&args.out), None), format)
+    finish(&planning, (&runs, &runs), None, (Some(&args.out), None), format)
 }
 
 /// The answer of an earlier result.
@@ -294,10 +301,10 @@ fn answer_in(path: &Path) -> Result<String, Failure> {
     answer.ok_or_else(|| Failure::file(path, format!("has no answer; expected {expected}")))
 }
 
-/// Writes and prints the result.
+/// Writes and prints the result of `runs`. The journal has `all` runs.
 fn finish(
     planning: &Planning,
-    runs: &Runs,
+    (runs, all): (&Runs, &Runs),
     found: Option<&SearchResult>,
     (out, before): (Option<&Path>, Option<String>),
     format: Format,
@@ -346,7 +353,7 @@ fn finish(
         let shown = PlanPage { answer: &found, note: note.as_deref(), breaks: &lines, growth: growth.as_ref() };
         let html = page((plan, &planning.assumed), &planning.header, (&comparison, runs), &shown);
         let files = [
-            ("runs.jsonl", Journal::sorted(&planning.header, runs)),
+            ("runs.jsonl", Journal::sorted(&planning.header, all)),
             ("alternatives.csv", comparison.csv(plan)),
             ("plan.json", json.into_bytes()),
             ("report.html", html.into_bytes()),

@@ -1,6 +1,7 @@
 //! What the answer of a plan says, and what it must not say.
 
 use crate::cli::{stderr, stdout, written};
+use crate::plans::{PLAN, files, planned};
 
 trials! {
     Nothing: [
@@ -13,6 +14,7 @@ trials! {
         a_mix_names_the_end_of_a_range_that_may_be_cheaper,
         a_fleet_that_no_job_can_use_is_named,
         a_factor_that_changes_nothing_is_named,
+        a_search_that_goes_on_with_more_seeds_answers_as_a_fresh_one,
     ]
 }
 
@@ -205,6 +207,25 @@ expect: [jobs_completed == 4]
         assert!(said.contains("a=0, h=2 is the largest `h` tried alone and "), "{said}");
         assert!(!said.contains("largest `a`"), "four of `a` are enough: {said}");
     }
+}
+
+/// With two seeds, the search runs other alternatives than with six.
+fn a_search_that_goes_on_with_more_seeds_answers_as_a_fresh_one() {
+    let dir = planned(&format!("{PLAN}method: search\n"));
+    stdout(dir.path(), &["plan", "plan.yaml", "--out", "two", "--seeds", "1..2"], 0);
+    let few = files(&dir.path().join("two"));
+    stdout(dir.path(), &["plan", "plan.yaml", "--out", "two", "--seeds", "1..6", "--resume"], 0);
+    stdout(dir.path(), &["plan", "plan.yaml", "--out", "six", "--seeds", "1..6"], 0);
+    let (resumed, fresh) = (files(&dir.path().join("two")), files(&dir.path().join("six")));
+    for ((name, resumed), (_, fresh)) in resumed.iter().zip(&fresh).filter(|((name, _), _)| name != "runs.jsonl") {
+        assert_eq!(String::from_utf8_lossy(resumed), String::from_utf8_lossy(fresh), "{name}");
+    }
+    let lines = |files: &[(String, Vec<u8>)]| -> Vec<String> {
+        let (_, runs) = files.iter().find(|(name, _)| name == "runs.jsonl").expect("it was written");
+        String::from_utf8_lossy(runs).lines().map(str::to_string).collect()
+    };
+    assert!(lines(&few).iter().all(|run| lines(&resumed).contains(run)), "no finished run is lost");
+    assert!(lines(&resumed).len() > lines(&fresh).len(), "some of which the fresh search has no use");
 }
 
 /// The jobs of a list run on `nodes:` only, so the fleet is of no use. Two jobs at once need two machines.
