@@ -312,6 +312,7 @@ fn finish(
     let plan = &planning.plan;
     let comparison = compare(plan, runs);
     let best = plan.minimize.and_then(|objective| comparison.best(objective));
+    let is_open = found.is_some_and(|found| found.cheaper_unknown > 0);
     let mut found = answer(plan, &comparison, found);
     let idle = idle_factors(plan, runs);
     if let Some(row) = best {
@@ -325,8 +326,11 @@ fn finish(
     {
         found.with_end(&end);
     }
-    let answer = found.text();
     let breaks = best.map_or(Ok(Vec::new()), |row| planning.breaks(row))?;
+    if is_open {
+        found.with_fewer(&breaks);
+    }
+    let answer = found.text();
     let lines = breaks_of(planning, best, &breaks)?;
     let asked: Vec<String> = (runs.values().next())
         .map_or(Vec::new(), |run| run.constraints.iter().map(|constraint| constraint.name.clone()).collect());

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use super::breaks::BreakResult;
 use super::order::unordered;
 use super::range_ends::ascends;
 use super::search::SearchResult;
@@ -22,6 +23,16 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// Adds that fewer nodes are enough, although the budget ended before all cheaper alternatives were run.
+    pub fn with_fewer(&mut self, breaks: &[BreakResult]) {
+        if let Some(fewer) = breaks.iter().find(|found| found.is_less() && found.keeps && found.runs > 0) {
+            self.short.push_str(&format!(
+                " It may not be the cheapest: the budget ended before that was known, and {}, it still meets everything.",
+                fewer.change.what
+            ));
+        }
+    }
+
     /// Adds when the answer stops being enough while the load grows.
     pub fn with_end(&mut self, end: &str) {
         self.short.push_str(&format!(" With the growth of the plan, {end}."));
@@ -58,12 +69,17 @@ pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&SearchRes
                 }
             }
         }
-        None => none_keeps(plan, comparison),
+        None => none_keeps(plan, comparison) + &left_open(plan, comparison, found),
     };
     let mut text = match found {
         Some(found) => how(plan, found),
         None => match comparison.rows.iter().filter(|row| row.keeps.is_none()).count() {
-            _ if rows < plan.cells() => format!("{} of {} were run.", rows, counted(plan.cells(), "alternative")),
+            _ if rows < plan.cells() => {
+                // Without an answer, this was already said.
+                let is_said = comparison.best(objective).is_none() || (plan.runs.is_none() && plan.time.is_none());
+                let used = if is_said { "" } else { ", because the budget is used up" };
+                format!("{} of {} were run{used}.", rows, counted(plan.cells(), "alternative"))
+            }
             0 => format!("Each of {} was run.", counted(plan.cells(), "alternative")),
             open => {
                 format!("The result for {} is unknown, because not all seeds were run.", counted(open, "alternative"))
@@ -285,6 +301,18 @@ fn none_keeps(plan: &PlanFile, comparison: &Comparison) -> String {
     never_run(comparison).unwrap_or_default() + &none_of_them(plan, comparison)
 }
 
+/// A sentence if no alternative is known to meet the constraints, but some were not run with enough seeds.
+fn left_open(plan: &PlanFile, comparison: &Comparison, found: Option<&SearchResult>) -> String {
+    match found.map_or(plan.cells() - comparison.rows.len(), |found| found.cheaper_unknown) {
+        0 => String::new(),
+        open => {
+            let is_other = comparison.rows.iter().any(|row| row.keeps.is_some());
+            let which = if is_other { "other alternative" } else { "alternative" };
+            format!(" The budget is used up: the result for {} is unknown.", counted(open, which))
+        }
+    }
+}
+
 fn none_of_them(plan: &PlanFile, comparison: &Comparison) -> String {
     let (rows, asked) = (comparison.rows.len(), all_of(plan.asked.len()));
     let open = comparison.rows.iter().filter(|row| row.keeps.is_none()).count();
@@ -373,15 +401,14 @@ fn how(plan: &PlanFile, found: &SearchResult) -> String {
             names(&found.refuted)
         ));
     }
-    if found.cheaper_unknown > 0 {
+    if found.cheaper_unknown > 0 && found.best.is_some() {
         text.push_str(&format!(
             " The budget is used up: the result for {} is unknown.",
             counted(found.cheaper_unknown, what)
         ));
     }
-    let mut text = text.trim_start().to_string();
     text.push_str(&format!(" {} of {} were run.", found.run, counted(plan.cells(), "alternative")));
-    text
+    text.trim_start().to_string()
 }
 
 #[cfg(test)]

@@ -173,6 +173,11 @@ impl BreakResult {
         BreakResult { change, runs: runs.len(), kept, of, keeps, broken: never.or(broken), fault: None }
     }
 
+    /// Whether the change takes a node away.
+    pub(super) fn is_less(&self) -> bool {
+        self.change.what.starts_with("without ")
+    }
+
     /// The result of a change that cannot be run.
     pub fn not_run(change: Break, fault: String) -> BreakResult {
         BreakResult { change, runs: 0, kept: 0, of: 0, keeps: false, broken: None, fault: Some(fault) }

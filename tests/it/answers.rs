@@ -15,6 +15,7 @@ trials! {
         a_fleet_that_no_job_can_use_is_named,
         a_factor_that_changes_nothing_is_named,
         a_search_that_goes_on_with_more_seeds_answers_as_a_fresh_one,
+        a_budget_that_is_used_up_is_said,
     ]
 }
 
@@ -226,6 +227,33 @@ fn a_search_that_goes_on_with_more_seeds_answers_as_a_fresh_one() {
     };
     assert!(lines(&few).iter().all(|run| lines(&resumed).contains(run)), "no finished run is lost");
     assert!(lines(&resumed).len() > lines(&fresh).len(), "some of which the fresh search has no use");
+}
+
+/// Two nodes are enough. The search runs five of nine first, and then three; the sweep begins with one.
+fn a_budget_that_is_used_up_is_said() {
+    let of = |workers: &str, end: &str| {
+        let plan = WORKERS.replace("[1, 2, 3]", workers) + end;
+        let at_once = HOURLY.replace("arrivals: {every: 1h}, until: 15h", "at: 0s");
+        written(&[("base.yaml", &at_once), ("plan.yaml", &plan)])
+    };
+    let dir = of("1..9", "method: search\nbudget: {runs: 1}\n");
+    let said = stdout(dir.path(), &["plan", "plan.yaml"], 0);
+    assert!(
+        said.contains("It may not be the cheapest: the budget ended before that was known, and without worker-"),
+        "{said}"
+    );
+    let dir = of("1..9", "budget: {runs: 1}\n");
+    let said = stdout(dir.path(), &["plan", "plan.yaml"], 1);
+    assert!(
+        said.contains(
+            "The one alternative that was run does not meet the constraint. max(queue_wait) <= 0s fails. The budget is used \
+             up: the result for 8 other alternatives is unknown."
+        ),
+        "{said}"
+    );
+    let dir = of("2..9", "budget: {runs: 1}\n");
+    let said = stdout(dir.path(), &["plan", "plan.yaml"], 0);
+    assert!(said.contains("1 of 8 alternatives were run, because the budget is used up."), "{said}");
 }
 
 /// The jobs of a list run on `nodes:` only, so the fleet is of no use. Two jobs at once need two machines.

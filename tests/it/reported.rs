@@ -68,7 +68,7 @@ fn each_small_file_is_answered_rightly() {
         ),
         (&["run", "sacct-a100.yaml"], 0, "insufficient_cpu+insufficient_gpus", "% insufficient_cpu,"),
         (&["run", "sacct-a100-ten-times-the-cpus.yaml"], 0, "because    100% insufficient_gpus", "insufficient_cpu"),
-        (&["run", "autoscaling.yaml"], 1, "95% 4m06s or less", ""),
+        (&["run", "autoscaling.yaml"], 1, "95% 4m07s or less", ""),
         (
             &["import", "gpustack-db", "gpustack-bad-column.sqlite", "--out", "never-written"],
             2,

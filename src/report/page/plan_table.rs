@@ -30,25 +30,11 @@ impl PlanReport {
         header.extend(times.iter().map(|(name, ..)| name.clone()));
         header.extend(["slowdown", allocated, "fragmentation"].map(str::to_string));
         header.extend([money("cost of the run"), "energy in kWh".to_string()]);
-        let mut order: Vec<usize> = (0..self.rows.len()).collect();
-        order.sort_by(|one, other| self.rows[*one].cost.total_cmp(&self.rows[*other].cost).then(one.cmp(other)));
-        // The answer is shown in any case.
-        if let Some(at) = self.best.and_then(|best| order.iter().position(|row| *row == best)).filter(|at| *at >= ROWS)
-        {
-            let best = order.remove(at);
-            order.insert(ROWS - 1, best);
-        }
-        order.truncate(ROWS);
+        let order = self.cheapest();
         let marked = self.best.and_then(|best| order.iter().position(|row| *row == best));
         let mut rows: Vec<Vec<String>> = (order.iter().map(|row| &self.rows[*row]))
             .map(|row| {
                 let mut cells = row.values.clone();
-                let keeps = match (row.keeps, &row.broken) {
-                    (Some(true), _) => "yes".to_string(),
-                    (Some(false), Some(broken)) => format!("no: {broken}"),
-                    (Some(false), None) => "no".to_string(),
-                    (None, _) => "unknown".to_string(),
-                };
                 let month = row.month.filter(|_| self.objective != "cost per month");
                 let month = month.map_or(String::new(), |(month, _)| grouped(&format!("{month:.0}")));
                 let hours = row.with("instance_hours", |hours| grouped(&format!("{hours:.1}")));
@@ -102,6 +88,19 @@ impl PlanReport {
         foldable + note + &rest
     }
 
+    /// The rows of the table, the cheapest first. The answer is shown in any case.
+    fn cheapest(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.rows.len()).collect();
+        order.sort_by(|one, other| self.rows[*one].cost.total_cmp(&self.rows[*other].cost).then(one.cmp(other)));
+        if let Some(at) = self.best.and_then(|best| order.iter().position(|row| *row == best)).filter(|at| *at >= ROWS)
+        {
+            let best = order.remove(at);
+            order.insert(ROWS - 1, best);
+        }
+        order.truncate(ROWS);
+        order
+    }
+
     /// The times in the table: the name of each column, and its metric. The mean and the 95th percentile of the wait
     /// are always there; others are there if a constraint bounds them.
     fn time_columns(&self) -> Vec<(String, String)> {
@@ -152,6 +151,15 @@ impl PlanReport {
         let unit = limit.map(|limit| limit.bound).or(means.get(means.len() / 2).copied()).map(TimeUnit::of)?;
         let largest = means.last().map_or(0, |largest| TimeUnit::of(*largest).place());
         Some(TimeUnit::ALL[unit.place().min(largest + 1)])
+    }
+}
+
+fn meets(row: &PlanRow) -> String {
+    match (row.keeps, &row.broken) {
+        (Some(true), _) => "yes".to_string(),
+        (Some(false), Some(broken)) => format!("no: {broken}"),
+        (Some(false), None) => "no".to_string(),
+        (None, _) => "unknown".to_string(),
     }
 }
 
