@@ -40,6 +40,9 @@ pub struct WhatHelpsArgs {
     threads: Option<u16>,
 }
 
+/// The name of the scenario without a change.
+const UNCHANGED: &str = "unchanged";
+
 /// The largest number of seeds of the file that are used without `--seeds`.
 const SEEDS: usize = 20;
 
@@ -205,7 +208,8 @@ impl Found<'_> {
         format!("{of}{never} {}{left_out}", best_text(self.savings, hours))
     }
 
-    /// The cells of each row: the change, the hours saved, their share, the 95th percentile, and the flags.
+    /// The cells of each row: the change, the hours saved, their share, the 95th percentile, and the flags. The first row is
+    /// the scenario without a change.
     fn rows(&self) -> Vec<Vec<String>> {
         let hours = self.base_hours();
         let row = |saving: &Saving| {
@@ -214,12 +218,18 @@ impl Found<'_> {
                 .saved
                 .filter(|_| hours > 0.0)
                 .map_or(String::new(), |saved| format!("{}%", rounded::<0>(saved.mean / hours * 100.0)));
-            let p95 = saving.p95.map_or(String::new(), |p95| about(SimDuration::from_nanos((p95 * 1e9) as u64)));
             let flags = saving.fault.clone().unwrap_or_else(|| self.flags(&saving.change));
-            let never = self.has_never().then(|| saving.never.map_or(String::new(), |never| never.to_string()));
-            [saving.change.what.clone(), saved, share, p95].into_iter().chain(never).chain([flags]).collect()
+            self.cells([saving.change.what.clone(), saved, share], saving.p95, saving.never, flags)
         };
-        self.savings.iter().map(row).collect()
+        let none = [UNCHANGED, "", ""].map(str::to_string);
+        let unchanged = self.cells(none, mean_p95(self.base), most_never(self.base), self.flags(&Change::default()));
+        std::iter::once(unchanged).chain(self.savings.iter().map(row)).collect()
+    }
+
+    fn cells(&self, start: [String; 3], p95: Option<f64>, never: Option<u64>, flags: String) -> Vec<String> {
+        let p95 = p95.map_or(String::new(), |p95| about(SimDuration::from_nanos((p95 * 1e9) as u64)));
+        let never = self.has_never().then(|| never.map_or(String::new(), |never| never.to_string()));
+        start.into_iter().chain([p95]).chain(never).chain([flags]).collect()
     }
 
     fn human(&self) -> String {
@@ -239,7 +249,7 @@ impl Found<'_> {
         };
         json!({
             "scenario": self.title, "answer": self.sentence(), "seeds": self.seeds, "hours_waited": self.base_hours(),
-            "never_run": most_never(self.base),
+            "never_run": most_never(self.base), "queue_wait_p95_seconds": mean_p95(self.base),
             "changes": self.savings.iter().map(saving).collect::<Vec<_>>(),
         })
     }

@@ -286,7 +286,7 @@ jobs:
     let text = stdout(dir.path(), &line, 0);
     assert!(text.contains("wait 45.0 h with 2 seeds. 1 replica can never run, and is not counted."), "{text}");
     assert!(text.contains("saved by one more node like worker (8 a100-80g): 25.0 h, or 56%."), "{text}");
-    assert!(text.contains("never run"), "{text}");
+    assert!(text.contains("never run") && text.contains("\nunchanged  "), "{text}");
     // The flags of each change keep those of the user, and so does the command that repeats all.
     assert!(text.contains("--set params.gpus=8 --set 'nodes.+="), "{text}");
     let html = std::fs::read_to_string(dir.path().join("out/report.html")).expect("it was written");

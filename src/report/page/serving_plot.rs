@@ -43,7 +43,8 @@ pub(super) fn plots(accounts: &RunAccount, starts_at: Option<SimTime>) -> Vec<Ch
         title: "Time to first token".into(),
         description: format!(
             "Of the requests whose first token came in each interval; the slowest 99th percentile is {}. Requests \
-             without a first token are not in it.",
+             without a first token are not in it. Under load, a real server may be slower: in a benchmark, it took up to \
+             1.7 times as long (see the page on serving). Measure a point near the bound that you need.",
             shown(slowest)
         ),
         x: x(),
