@@ -34,7 +34,7 @@ pub fn page(
         cost: row.of(objective).unwrap_or(0.0),
         amount: row.short_amount(objective, plan.currency.as_deref()),
         month: row.month(plan.minimize),
-        rented: row.rented.map_or(String::new(), |rented| rented.size()),
+        rented: row.rented.map_or(String::new(), |rented| rented.size().replace(' ', "\u{a0}")),
         runs: row.runs,
         keeps: row.keeps,
         broken: row.broken_text(),

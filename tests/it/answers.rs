@@ -264,7 +264,7 @@ fn a_factor_that_changes_nothing_is_named() {
     );
     let plan = "plan: Which?\nscenario: base.yaml\nfactors: {own: [0, 1, 2], most: [0, 4]}\nminimize: cost\n\
                 constraints: [max(start_wait) <= 0s]\n";
-    let list = "job,submit_s,duration_s,gpus\n1,0,3600,1\n2,0,3600,1\n";
+    let list = "job,submit_s,duration_s,gpus,cpu_milli\n1,0,3600,1,2000\n2,0,3600,1,2000\n";
     let dir = written(&[("base.yaml", &scenario), ("plan.yaml", plan), ("t.csv", list)]);
     let said = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
     let sentence = "`most` changed nothing: every run is the same with each of its values.";

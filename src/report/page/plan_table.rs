@@ -38,14 +38,11 @@ impl PlanReport {
                 let month = row.month.filter(|_| self.objective != "cost per month");
                 let month = month.map_or(String::new(), |(month, _)| grouped(&format!("{month:.0}")));
                 let hours = row.with("instance_hours", |hours| grouped(&format!("{hours:.1}")));
-                cells.extend([
-                    self.amount(row.cost),
-                    month,
-                    row.rented.clone(),
-                    hours,
-                    row.runs.to_string(),
-                    meets(row),
-                ]);
+                let cost = match self.objective {
+                    "cost per month" => row.with("cost_per_month", |cost| grouped(&format!("{cost:.2}"))),
+                    _ => self.amount(row.cost),
+                };
+                cells.extend([cost, month, row.rented.clone(), hours, row.runs.to_string(), meets(row)]);
                 cells.push(row.with(PLACED, |value| format!("{:.2}%", value * 100.0)));
                 cells.extend(times.iter().map(|(_, metric, unit)| row.with(metric, |value| unit.number(value))));
                 cells.push(row.with("bounded_slowdown_mean", |value| format!("{value:.2}")));
