@@ -55,6 +55,7 @@ mod resample;
 mod row;
 mod rows;
 mod slurm;
+mod slurm_resources;
 mod stream;
 mod sum;
 mod supply;

@@ -1,7 +1,7 @@
 //! Slurm's records of jobs: the output of `sacct --parsable2`, and the file of the plugin jobcomp/filetxt.
 //!
 //! In the output of `sacct`, the columns JobID, Submit, Start and End are required. The columns JobName, State,
-//! AllocCPUS, NCPUS, ReqCPUS, ReqMem, AllocTRES, ReqTRES, NNodes, Elapsed or ElapsedRaw, Timelimit or TimelimitRaw,
+//! AllocCPUS, NCPUS, ReqCPUS, ReqMem, AllocTRES, ReqTRES, AllocGRES, ReqGRES, NNodes, Elapsed or ElapsedRaw, Timelimit or TimelimitRaw,
 //! Partition, UID and User are read if they are present. Other columns are ignored. Without a UID column, users are
 //! numbered from 1 in the order in which they appear. A step of a job (`7.batch`) is counted as a part of its job.
 //! Dates are in the cluster's local time. A job that never started is left out, because its run time is unknown. The
@@ -12,11 +12,12 @@ use std::io::BufRead;
 use std::path::Path;
 
 use dryrack_planted::planted;
-use dryrack_units::{Bytes, GpuShare, MilliCpu, SimDuration};
+use dryrack_units::{GpuShare, MilliCpu, SimDuration};
 
 use super::error::TraceError;
 use super::row::{Outcome, TraceTask};
 use super::rows::{RowResult, Rows, Seen};
+use super::slurm_resources::{gres, requested_memory, tres};
 use super::tally::{Oddity, Tally};
 use super::text::{Lines, quoted};
 
@@ -34,6 +35,8 @@ struct Job<'l> {
     memory: &'l str,
     /// The trackable resources that the job was given or requested.
     resources: &'l str,
+    /// The generic resources, as releases before 20.11 wrote them. They count if the trackable ones have no GPU.
+    gres: &'l str,
     nodes: &'l str,
     limit: &'l str,
     partition: &'l str,
@@ -48,7 +51,7 @@ fn is_unknown(text: &str) -> bool {
     matches!(text, "" | "Unknown" | "None" | "(null)" | "N/A" | "NONE")
 }
 
-fn known(text: &str) -> Option<&str> {
+pub(super) fn known(text: &str) -> Option<&str> {
     if is_unknown(text) { None } else { Some(text) }
 }
 
@@ -85,12 +88,17 @@ impl Job<'_> {
             Some(text) => text.parse::<u32>().map(Some).map_err(|_| wrong("a whole number", text)),
         };
         let (nodes, cpus) = (whole(self.nodes)?, whole(self.cpus)?);
-        let resources = resources(self.resources).map_err(|text| wrong("resources such as cpu=4,gres/gpu=2", text))?;
+        let mut resources = tres(self.resources).map_err(|text| wrong("resources such as cpu=4,gres/gpu=2", text))?;
+        if resources.gpus == 0 {
+            gres(self.gres, nodes, &mut resources).map_err(|text| wrong("GPUs such as gpu:a100:2", text))?;
+        }
         let memory = match (resources.memory, known(self.memory)) {
-            (None, Some(text)) => Some(memory(text).ok_or_else(|| wrong("memory such as 300M", text))?),
+            (None, Some(text)) => {
+                Some(requested_memory(text, nodes, cpus).ok_or_else(|| wrong("memory such as 300M", text))?)
+            }
             (memory, _) => memory,
         };
-        let gpus = known(self.resources).map(|_| resources.gpus);
+        let gpus = known(self.resources).or(known(self.gres)).map(|_| resources.gpus);
         let task = TraceTask::new(self.id.to_string(), line, submit, run);
         Ok(Ok(TraceTask {
             recorded_wait: start.checked_since(submit),
@@ -101,7 +109,7 @@ impl Job<'_> {
             ram: memory,
             gpus,
             gpu_share: gpus.filter(|gpus| *gpus > 0).map(|_| GpuShare::WHOLE),
-            gpu_models: resources.model.into_iter().collect(),
+            gpu_models: resources.models,
             outcome,
             user: self.user,
             application: known(self.name).map(str::to_string),
@@ -121,50 +129,6 @@ fn outcome(state: &str) -> Option<Outcome> {
         "PENDING" | "REQUEUED" => Some(Outcome::Pending),
         _ => None,
     }
-}
-
-#[derive(Default)]
-struct Resources {
-    cpus: Option<u32>,
-    memory: Option<Bytes>,
-    gpus: u32,
-    /// The type of GPU, if it is recorded.
-    model: Option<String>,
-}
-
-/// Parses resources such as `cpu=4,mem=400M,node=4,billing=4,gres/gpu=8,gres/gpu:a100=8`. The error is the part that
-/// cannot be read.
-fn resources(text: &str) -> Result<Resources, &str> {
-    let mut found = Resources::default();
-    for part in known(text).into_iter().flat_map(|text| text.split(',')) {
-        let (key, value) = part.split_once('=').ok_or(part)?;
-        let number = || value.parse::<u32>().map_err(|_| part);
-        match key {
-            "cpu" => found.cpus = Some(number()?),
-            "mem" => found.memory = Some(memory(value).ok_or(part)?),
-            "gres/gpu" => found.gpus = number()?,
-            _ => {
-                if let Some(model) = key.strip_prefix("gres/gpu:") {
-                    (found.gpus, found.model) = (found.gpus.max(number()?), Some(model.to_string()));
-                }
-            }
-        }
-    }
-    Ok(found)
-}
-
-/// Parses the memory of the whole job, in units that are powers of 1,024. Does not read the suffixes `n` and `c` (for
-/// each node or CPU), which Slurm wrote only before 21.08.
-fn memory(text: &str) -> Option<Bytes> {
-    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let factor = match &text[digits.len()..] {
-        "" | "M" => 1 << 20,
-        "K" => 1 << 10,
-        "G" => 1 << 30,
-        "T" => 1 << 40,
-        _ => return None,
-    };
-    super::decimal::Decimal::parse(digits.as_bytes()).ok()?.scaled(factor).map(Bytes::new)
 }
 
 fn limit(text: &str) -> Result<Option<SimDuration>, &str> {
@@ -226,7 +190,7 @@ impl<R: BufRead> SacctRows<R> {
             return Err(lines.malformed(0, expected, &fields.len().to_string()));
         }
         let mut job = Job::default();
-        let [mut asked, mut uid, mut user] = [""; 3];
+        let [mut asked, mut asked_gres, mut uid, mut user] = [""; 4];
         for (column, field) in columns.iter().zip(fields) {
             let place = match column.as_str() {
                 "JobID" => &mut job.id,
@@ -240,6 +204,8 @@ impl<R: BufRead> SacctRows<R> {
                 "ReqMem" => &mut job.memory,
                 "AllocTRES" => &mut job.resources,
                 "ReqTRES" => &mut asked,
+                "AllocGRES" => &mut job.gres,
+                "ReqGRES" => &mut asked_gres,
                 "NNodes" => &mut job.nodes,
                 "Timelimit" | "TimelimitRaw" => &mut job.limit,
                 "Partition" => &mut job.partition,
@@ -255,6 +221,9 @@ impl<R: BufRead> SacctRows<R> {
         }
         if is_unknown(job.resources) || planted!(RequestedTresFirst) && !is_unknown(asked) {
             job.resources = asked;
+        }
+        if is_unknown(job.gres) {
+            job.gres = asked_gres;
         }
         job.user = known(uid).and_then(|uid| uid.parse().ok());
         // If there is a UID column, do not number users, because a number could be the id of another user.
@@ -343,6 +312,7 @@ impl<R: BufRead> JobcompRows<R> {
             cpus: get("ProcCnt"),
             memory: "",
             resources: get("Tres"),
+            gres: "",
             nodes: get("NodeCnt"),
             limit: get("TimeLimit"),
             partition: get("Partition"),
@@ -385,6 +355,9 @@ fn next(rows: &mut impl LineRows) -> Option<Result<TraceTask, TraceError>> {
         match rows.read_line() {
             Ok(Ok(task)) => {
                 rows.seen().keep(&task);
+                if task.gpu_models.len() > 1 {
+                    rows.seen().tally.add(Oddity::SeveralModels);
+                }
                 return Some(Ok(task));
             }
             Ok(Err(why)) => rows.seen().leave_out(why),
@@ -453,7 +426,7 @@ impl<R: BufRead> Rows for JobcompRows<R> {
 mod tests {
     use super::*;
     use crate::rows::collect;
-    use dryrack_units::SimTime;
+    use dryrack_units::{Bytes, SimTime};
 
     fn data(name: &str) -> String {
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/slurm").join(name))
@@ -486,6 +459,29 @@ mod tests {
         ends.into_iter().for_each(|(name, outcome)| assert_eq!(by_name(name).outcome, Some(outcome), "{name}"));
         assert_eq!(table.tasks.iter().filter(|task| task.name.starts_with("6_")).count(), 8);
         assert_eq!(by_name("small").submit, SimTime::from_secs(1_795_281_025));
+    }
+
+    /// Slurm before 20.11 states GPUs in columns of their own, unless `AccountingStorageTRES` has them too.
+    #[test]
+    fn gpus_are_read_from_either_kind_of_column() {
+        let rows = [
+            ("||gpu:4|gpu:8|4Gn", Some(4), Some(8 << 30)),
+            ("|||PER_NODE:gpu:a100:3|2Gc", Some(6), Some(16 << 30)),
+            ("cpu=8,mem=1G|cpu=8,mem=1G|gpu:2||", Some(2), Some(1 << 30)),
+            ("cpu=8,gres/gpu=1||gpu:2||", Some(1), None),
+            ("cpu=8||||", Some(0), None),
+            ("||||", None, None),
+        ];
+        for (fields, gpus, ram) in rows {
+            let table = format!(
+                "JobID|Submit|Start|End|NNodes|NCPUS|AllocTRES|ReqTRES|AllocGRES|ReqGRES|ReqMem\n\
+                 7|2026-11-21T17:10:00|2026-11-21T17:10:05|2026-11-21T18:10:05|2|8|{fields}\n"
+            );
+            let file = Path::new("s.txt");
+            let read = SacctRows::new(file, table.as_bytes()).and_then(|rows| collect(file, rows)).unwrap();
+            let found = &read.tasks[0];
+            assert_eq!((found.gpus, found.ram), (gpus, ram.map(Bytes::new)), "{fields}");
+        }
     }
 
     /// The formats of Timelimit and Elapsed in sacct(1): `[DD-[HH:]]MM:SS`.

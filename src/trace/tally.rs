@@ -53,6 +53,8 @@ pub enum Oddity {
     ShareCapped,
     /// The task requests a share of each GPU but no GPU. It gets no GPU.
     ShareWithoutGpu,
+    /// The task had GPUs of several models. It accepts any of them for each GPU.
+    SeveralModels,
 }
 
 impl Oddity {
@@ -75,7 +77,8 @@ impl Oddity {
             | Oddity::ExtraFields
             | Oddity::NeverScheduled
             | Oddity::ShareCapped
-            | Oddity::ShareWithoutGpu => RowFate::Kept,
+            | Oddity::ShareWithoutGpu
+            | Oddity::SeveralModels => RowFate::Kept,
         }
     }
 
@@ -100,6 +103,7 @@ impl Oddity {
             Oddity::NeverScheduled => "never scheduled, length is the whole stay",
             Oddity::ShareCapped => "more than all of a GPU, capped",
             Oddity::ShareWithoutGpu => "a share but no GPU, has none",
+            Oddity::SeveralModels => "GPUs of several models, taken as any of them",
         }
     }
 }
