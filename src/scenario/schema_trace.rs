@@ -44,6 +44,11 @@ pub(super) const SHAPES: &[Shape] = &[
             ("to", Kind::Text, "Date after which tasks are left out"),
             ("estimates", Kind::Words(|| vec!["recorded", "exact"]), "Source of the estimated durations"),
             (
+                "running",
+                Kind::Words(|| vec!["limit", "elapsed"]),
+                "Duration of a task that was still running: its time limit (the default), or the time so far",
+            ),
+            (
                 "checkpoint",
                 Kind::Map("checkpoint"),
                 "Checkpoints of all tasks, from which a stopped or lost task continues",

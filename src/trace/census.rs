@@ -103,7 +103,9 @@ impl Census {
             *self.gpus.entry(gpus).or_default() += 1;
             let share = task.gpu_share.unwrap_or(GpuShare::WHOLE).get();
             self.gpu_time += u128::from(gpus) * u128::from(share) * run;
-            if let Some(wait) = task.recorded_wait.filter(|_| task.run_basis == RunBasis::Executed && run > 0) {
+            if let Some(wait) =
+                task.recorded_wait.filter(|_| matches!(task.run_basis, RunBasis::Executed | RunBasis::SoFar) && run > 0)
+            {
                 let start = task.submit.as_nanos().saturating_add(wait.as_nanos());
                 let taken = i64::from(gpus).saturating_mul(i64::from(share));
                 self.uses.extend([(start, taken), (start.saturating_add(task.run.as_nanos()), -taken)]);

@@ -301,7 +301,7 @@ fn stay<R: BufRead>(
     match (basis, wait) {
         (RunBasis::WholeStay, _) => odd.push(Oddity::NeverScheduled),
         (RunBasis::Executed, None) => odd.push(Oddity::NegativeMeasurement),
-        (RunBasis::Executed, Some(_)) | (RunBasis::NotRecorded, _) => {}
+        (RunBasis::Executed, Some(_)) | (RunBasis::NotRecorded | RunBasis::SoFar, _) => {}
     }
     Ok(Ok(Stay { submit: created, wait, run, basis }))
 }

@@ -143,6 +143,8 @@ pub enum RunBasis {
     Executed,
     /// The time from the task's arrival to its departure. The task never started, so its run time was not recorded.
     WholeStay,
+    /// The time from the task's start to the moment of the record. The task was still running, so it ran longer.
+    SoFar,
     /// Nothing, because the trace does not state the run time. The value is zero and has no meaning.
     NotRecorded,
 }

@@ -62,8 +62,10 @@ pub(super) struct Seen {
 impl Seen {
     pub(super) fn keep(&mut self, task: &TraceTask) {
         self.tally.add_row();
-        if task.run.is_zero() && task.run_basis != RunBasis::NotRecorded {
-            self.tally.add(Oddity::ZeroRun);
+        match task.run_basis {
+            RunBasis::SoFar => self.tally.add(Oddity::StillRunning),
+            RunBasis::Executed | RunBasis::WholeStay if task.run.is_zero() => self.tally.add(Oddity::ZeroRun),
+            RunBasis::Executed | RunBasis::WholeStay | RunBasis::NotRecorded => {}
         }
         if task.submit < self.last {
             self.tally.add(Oddity::OutOfOrder);

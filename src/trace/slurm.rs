@@ -1,11 +1,12 @@
 //! Slurm's records of jobs: the output of `sacct --parsable2`, and the file of the plugin jobcomp/filetxt.
 //!
 //! In the output of `sacct`, the columns JobID, Submit, Start and End are required. The columns JobName, State,
-//! AllocCPUS, NCPUS, ReqCPUS, ReqMem, AllocTRES, ReqTRES, AllocGRES, ReqGRES, NNodes, Elapsed or ElapsedRaw, Timelimit or TimelimitRaw,
-//! Partition, UID and User are read if they are present. Other columns are ignored. Without a UID column, users are
-//! numbered from 1 in the order in which they appear. A step of a job (`7.batch`) is counted as a part of its job.
-//! Dates are in the cluster's local time. A job that never started is left out, because its run time is unknown. The
-//! readers were checked against records of Slurm 22.05.8 in `tests/data/slurm`.
+//! AllocCPUS, NCPUS, ReqCPUS, ReqMem, AllocTRES, ReqTRES, AllocGRES, ReqGRES, NNodes, Elapsed or
+//! ElapsedRaw, Timelimit or TimelimitRaw, Partition, UID and User are read if they are present. Other columns are ignored.
+//! Without a UID column, users are numbered from 1 in the order in which they appear. A step of a job (`7.batch`) is
+//! counted as a part of its job. Dates are in the cluster's local time. A job that never started is left out, because its
+//! run time is unknown. A job that was still running is kept with the time that it ran so far. The readers were checked
+//! against records of Slurm 22.05.8 in `tests/data/slurm`.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -15,7 +16,7 @@ use dryrack_planted::planted;
 use dryrack_units::{GpuShare, MilliCpu, SimDuration};
 
 use super::error::TraceError;
-use super::row::{Outcome, TraceTask};
+use super::row::{Outcome, RunBasis, TraceTask};
 use super::rows::{RowResult, Rows, Seen};
 use super::slurm_resources::{gres, requested_memory, tres};
 use super::tally::{Oddity, Tally};
@@ -73,16 +74,25 @@ impl Job<'_> {
         let (submit, start, end) = (time(self.submit)?, time(self.start)?, time(self.end)?);
         let outcome = outcome(self.state);
         let Some(submit) = submit else { return Ok(Err(Oddity::NoSubmitTime)) };
-        let never = self.nodes == "0" || self.state == "PENDING";
-        let (Some(start), false) = (start, never) else { return Ok(Err(Oddity::NeverStarted)) };
-        let Some(end) = end.filter(|_| outcome != Some(Outcome::Running)) else { return Ok(Err(Oddity::NoEnd)) };
-        let run = match known(self.elapsed) {
-            Some(text) => {
-                Some(length(text, 1).ok_or_else(|| wrong("a number of seconds, or a time such as 1-02:30:00", text))?)
-            }
-            None => end.checked_since(start),
+        if self.state == "PENDING" {
+            return Ok(Err(Oddity::StillPending));
+        }
+        let Some(start) = start.filter(|_| self.nodes != "0") else { return Ok(Err(Oddity::NeverStarted)) };
+        let elapsed = known(self.elapsed).map(|text| {
+            length(text, 1).ok_or_else(|| wrong("a number of seconds, or a time such as 1-02:30:00", text))
+        });
+        // With `sacct --truncate`, the end of a running job is that of the period.
+        let is_running = outcome == Some(Outcome::Running) || outcome.is_none() && end.is_none();
+        let (run, run_basis) = match (elapsed.transpose()?, end) {
+            (Some(run), _) if is_running => (run, RunBasis::SoFar),
+            (None, _) if is_running => return Ok(Err(Oddity::NoEnd)),
+            (_, None) => return Ok(Err(Oddity::NoEnd)),
+            (Some(run), _) => (run, RunBasis::Executed),
+            (None, Some(end)) => match end.checked_since(start) {
+                Some(run) => (run, RunBasis::Executed),
+                None => return Ok(Err(Oddity::NegativeRun)),
+            },
         };
-        let Some(run) = run else { return Ok(Err(Oddity::NegativeRun)) };
         let whole = |text: &str| match known(text) {
             None => Ok(None),
             Some(text) => text.parse::<u32>().map(Some).map_err(|_| wrong("a whole number", text)),
@@ -101,6 +111,7 @@ impl Job<'_> {
         let gpus = known(self.resources).or(known(self.gres)).map(|_| resources.gpus);
         let task = TraceTask::new(self.id.to_string(), line, submit, run);
         Ok(Ok(TraceTask {
+            run_basis,
             recorded_wait: start.checked_since(submit),
             estimate: limit(self.limit)
                 .map_err(|text| wrong("a number of minutes, or a time such as 1-02:30:00", text))?,
@@ -508,6 +519,35 @@ mod tests {
         // The job was suspended for ten minutes of the hour.
         assert_eq!(read.tasks[0].run, SimDuration::from_secs(3_000));
         assert_eq!(read.tasks[0].estimate, Some(SimDuration::from_secs(7_200)));
+    }
+
+    #[test]
+    fn a_job_that_still_runs_is_kept_with_its_time_so_far() {
+        let rows = [
+            ("RUNNING|2026-11-21T17:10:05|Unknown|50", Ok(50)),
+            ("RUNNING|2026-11-21T17:10:05|2026-11-21T18:00:00|50", Ok(50)),
+            ("|2026-11-21T17:10:05|Unknown|50", Ok(50)),
+            ("RUNNING|2026-11-21T17:10:05|Unknown|", Err(Oddity::NoEnd)),
+            ("COMPLETED|2026-11-21T17:10:05|Unknown|50", Err(Oddity::NoEnd)),
+            ("PENDING|Unknown|Unknown|0", Err(Oddity::StillPending)),
+            ("CANCELLED by 0|Unknown|2026-11-21T17:10:05|0", Err(Oddity::NeverStarted)),
+        ];
+        for (fields, expected) in rows {
+            let table =
+                format!("JobID|Timelimit|Submit|State|Start|End|ElapsedRaw\n7|60|2026-11-21T17:10:00|{fields}\n");
+            let file = Path::new("s.txt");
+            let read = SacctRows::new(file, table.as_bytes()).and_then(|rows| collect(file, rows)).unwrap();
+            match expected {
+                Ok(run) => {
+                    assert_eq!(
+                        (read.tasks[0].run, read.tasks[0].run_basis),
+                        (SimDuration::from_secs(run), RunBasis::SoFar)
+                    );
+                    assert_eq!(read.tally.count(Oddity::StillRunning), 1, "{fields}");
+                }
+                Err(oddity) => assert_eq!((read.tasks.len(), read.tally.count(oddity)), (0, 1), "{fields}"),
+            }
+        }
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub enum Oddity {
     NoEnd,
     /// The task was never given a node, so its run time is unknown.
     NeverStarted,
+    /// The task still waited when the row was written, so its run time is unknown.
+    StillPending,
     /// The steps per second of the job's type are not recorded, so its run time is unknown.
     NoThroughput,
     /// Neither the allocated nor the requested number of processors is greater than zero.
@@ -55,6 +57,8 @@ pub enum Oddity {
     ShareWithoutGpu,
     /// The task had GPUs of several models. It accepts any of them for each GPU.
     SeveralModels,
+    /// The task was still running when the row was written. Its length is the time until then.
+    StillRunning,
 }
 
 impl Oddity {
@@ -64,6 +68,7 @@ impl Oddity {
             | Oddity::NoSubmitTime
             | Oddity::NoEnd
             | Oddity::NeverStarted
+            | Oddity::StillPending
             | Oddity::NoThroughput
             | Oddity::NoProcessors
             | Oddity::PartOfJobBefore => RowFate::LeftOut,
@@ -78,7 +83,8 @@ impl Oddity {
             | Oddity::NeverScheduled
             | Oddity::ShareCapped
             | Oddity::ShareWithoutGpu
-            | Oddity::SeveralModels => RowFate::Kept,
+            | Oddity::SeveralModels
+            | Oddity::StillRunning => RowFate::Kept,
         }
     }
 
@@ -89,6 +95,7 @@ impl Oddity {
             Oddity::NoSubmitTime => "submit time unknown",
             Oddity::NoEnd => "end unknown",
             Oddity::NeverStarted => "never started, length unknown",
+            Oddity::StillPending => "still pending, length unknown",
             Oddity::NoThroughput => "no throughput recorded of its type and number of GPUs",
             Oddity::NoProcessors => "number of processors unknown",
             Oddity::PartOfJobBefore => "part of the job in a row before",
@@ -104,6 +111,7 @@ impl Oddity {
             Oddity::ShareCapped => "more than all of a GPU, capped",
             Oddity::ShareWithoutGpu => "a share but no GPU, has none",
             Oddity::SeveralModels => "GPUs of several models, taken as any of them",
+            Oddity::StillRunning => "still running, length so far",
         }
     }
 }

@@ -103,6 +103,7 @@ impl<W: Write> TaskWriter<W> {
         for (what, is_lost) in [
             ("the name, except its number", !named_so),
             ("the fact that it never started", task.run_basis == RunBasis::WholeStay),
+            ("the fact that it was still running", task.run_basis == RunBasis::SoFar),
             ("the application", task.application.is_some()),
             ("the number of nodes", task.nodes.is_some()),
             ("GPUs", has_gpus && of != Processors::Gpus),
@@ -125,7 +126,7 @@ impl<W: Write> TaskWriter<W> {
             time(task.recorded_wait),
             match task.run_basis {
                 RunBasis::NotRecorded => "-1".to_string(),
-                RunBasis::Executed | RunBasis::WholeStay => task.run.to_decimal_seconds(),
+                RunBasis::Executed | RunBasis::WholeStay | RunBasis::SoFar => task.run.to_decimal_seconds(),
             },
             processors.to_string(),
             time(task.cpu_time_used),

@@ -14,6 +14,7 @@ macro_rules! trials {
     };
 }
 
+mod accounting;
 mod action;
 mod answers;
 mod attained;
@@ -135,6 +136,7 @@ enum Needs {
 
 fn main() {
     let modules = [
+        accounting::trials,
         action::trials,
         answers::trials,
         attained::trials,

@@ -34,6 +34,8 @@
 //! - In Gavel's traces and in the workloads of Pollux and Sia a task asks for whole GPUs. The lists of Pollux and Sia
 //!   do not state how long tasks run: `durations` does, by application.
 //! - A pod of GenAI 2026 is a task of one GPU with the recorded usage.
+//! - A task that was still running runs for its time limit, or with `running: elapsed` for the recorded time: see
+//!   [`unfinished`].
 //! - With `estimates: exact`, the estimate of each task is its actual run time.
 //! - With `resample: {block: 1d}`, each seed draws another list of the recorded days: see [`resample`].
 //! - `ranks` (a file with lines of the form `RANK NODE`) sets the order in which the trace's nodes are declared. The
@@ -48,6 +50,7 @@ mod resample;
 mod settings;
 mod speeds;
 mod streamed;
+mod unfinished;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -73,6 +76,7 @@ use settings::{Choice, Estimates, GpuShares, TraceSettings};
 pub(super) use settings::{ReadContext, value_or_report};
 use speeds::TraceSpeeds;
 pub(super) use streamed::{TaskList, TaskStream};
+use unfinished::{RUNNING, Running, Unfinished};
 
 /// The use of a trace by a scenario, with irregularities found in the trace.
 #[derive(Clone, Debug, Serialize)]
@@ -174,7 +178,7 @@ const GPU_SHARES: [(&str, GpuShares); 2] = [("recorded", GpuShares::AsRecorded),
 
 const ESTIMATES: [(&str, Estimates); 2] = [("recorded", Estimates::AsRecorded), ("exact", Estimates::Exact)];
 
-const FIELDS: [&str; 24] = [
+const FIELDS: [&str; 25] = [
     "name",
     "format",
     "list",
@@ -192,6 +196,7 @@ const FIELDS: [&str; 24] = [
     "from",
     "to",
     "estimates",
+    "running",
     "durations",
     "gpu_names",
     "gpu_nodes",
@@ -279,14 +284,7 @@ pub(super) fn read(
     warn_of_limits(&tasks, &asked, setting, report);
     let ordered = order::tasks(&tasks, gpus, &asked, setting, report)?;
     let selected = Selected::of(&tasks, ordered, &asked, report);
-    let mut counts = NameCounts::default();
-    tasks.tasks.iter().for_each(|task| counts.list(task));
-    let mut unstated = UnstatedNodes::default();
-    for task in selected.rows().map(|row| &tasks.tasks[row]) {
-        counts.add(task);
-        unstated.add(task, format);
-    }
-    unstated.note(format, &asked, world);
+    let counts = surveyed(&mut tasks, &selected, (format, &asked), world, report);
     let names = GpuNames::resolve(&counts, &asked, world, report);
     let kinds = NodeKinds::of(&asked, world);
     let target = setting.needs_target.then(|| jobs::target(&tasks, format, (&names, &kinds)));
@@ -301,6 +299,28 @@ pub(super) fn read(
     let name = asked.called().to_string();
     let used = TraceUse { name, tasks: drafts.len(), nodes: ranked.len(), resampled, dates, tally: tasks.tally };
     Some(Traced { used, drafts, target, list: None })
+}
+
+/// Counts the kinds of chosen tasks, gives those that were still running a length, and says what is assumed of them.
+fn surveyed(
+    tasks: &mut TaskTrace,
+    selected: &Selected,
+    (format, asked): (Format, &TraceSettings<'_>),
+    world: &mut World,
+    report: &mut Report,
+) -> NameCounts {
+    let mut counts = NameCounts::default();
+    tasks.tasks.iter().for_each(|task| counts.list(task));
+    let (mut unstated, mut unfinished) = (UnstatedNodes::default(), Unfinished::default());
+    for row in selected.rows() {
+        let task = &mut tasks.tasks[row];
+        unfinished.settle(task, asked.running);
+        counts.add(task);
+        unstated.add(task, format);
+    }
+    unstated.note(format, asked, world);
+    unfinished.note(&tasks.tally, asked, world, report);
+    counts
 }
 
 /// Reads the nodes to use, in the trace's order.
@@ -363,6 +383,7 @@ fn asked<'t>(tree: &'t Tree, report: &mut Report) -> Option<TraceSettings<'t>> {
         from: None,
         to: None,
         estimates: Estimates::AsRecorded,
+        running: Running::Limit,
         durations: BTreeMap::new(),
         durations_span: span,
         gpu_names: Vec::new(),
@@ -399,6 +420,7 @@ fn asked<'t>(tree: &'t Tree, report: &mut Report) -> Option<TraceSettings<'t>> {
     asked.from = date(&fields, "from", "00:00:00", report);
     asked.to = date(&fields, "to", "23:59:59", report);
     asked.estimates = fields.word("estimates", "a value of `estimates`", &ESTIMATES, report).unwrap_or(asked.estimates);
+    asked.running = fields.word("running", "a value of `running`", &RUNNING, report).unwrap_or(asked.running);
     asked.durations = durations(&fields, report);
     asked.gpu_shares =
         fields.word("gpu_shares", "a value of `gpu_shares`", &GPU_SHARES, report).unwrap_or(asked.gpu_shares);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::unfinished::Running;
 use crate::growth::Load;
 use dryrack_rng::Stream;
 use dryrack_trace as trace;
@@ -82,6 +83,8 @@ pub(super) struct TraceSettings<'t> {
     pub(super) from: Option<SimTime>,
     pub(super) to: Option<SimTime>,
     pub(super) estimates: Estimates,
+    /// The run time of each task that was still running.
+    pub(super) running: Running,
     /// The run time of each application, for a trace that does not state run times.
     pub(super) durations: BTreeMap<String, SimDuration>,
     pub(super) durations_span: Span,

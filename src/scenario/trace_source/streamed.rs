@@ -1,7 +1,7 @@
 //! Tasks of a trace that are read during a run. The list is read once before the run to find every error, and again
 //! during the run.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::hash::BuildHasher;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use super::gpu_nodes::{NodeKinds, UnstatedNodes};
 use super::jobs::{QueueNames, Shared, arrival, run_time};
 use super::settings::{Estimates, GpuShares, ReadContext, TraceSettings, value_or_report};
 use super::speeds::TraceSpeeds;
+use super::unfinished::{Running, Unfinished};
 use crate::world::World;
 use dryrack_trace::{self as trace, Format, Rows, RunBasis, Tally, TraceError, TraceTask};
 use dryrack_units::SimTime;
@@ -24,6 +25,7 @@ pub(crate) struct TaskList {
     format: Format,
     choice: Choice,
     estimates: Estimates,
+    running: Running,
     gpu_names: GpuNames,
     kinds: NodeKinds,
     gpu_shares: GpuShares,
@@ -98,6 +100,7 @@ pub(super) fn checked(
         format,
         choice: choice.clone(),
         estimates: asked.estimates,
+        running: asked.running,
         gpu_names: GpuNames::default(),
         kinds: NodeKinds::of(asked, world),
         gpu_shares: asked.gpu_shares,
@@ -108,10 +111,11 @@ pub(super) fn checked(
         start: asked.offset,
     };
     let (mut counting, mut counts, mut unstated) = (choice, NameCounts::default(), UnstatedNodes::default());
-    let (mut names, mut queues) = (HashSet::new(), std::collections::BTreeSet::new());
+    let mut unfinished = Unfinished::default();
+    let (mut names, mut queues) = (HashSet::new(), BTreeSet::new());
     let (hasher, mut last, mut odd) = (foldhash::fast::FixedState::default(), None, None);
     let header = stream.rows.header().cloned();
-    let read = stream.each::<TraceError>(&path, |task| {
+    let read = stream.each::<TraceError>(&path, |mut task| {
         let queue = QueueNames(header.as_ref()).of(&task);
         counts.list(&task);
         if counting.takes(&task, queue.as_deref()) {
@@ -121,6 +125,7 @@ pub(super) fn checked(
             list.tasks += 1;
             counts.add(&task);
             unstated.add(&task, format);
+            unfinished.settle(&mut task, asked.running);
             // To save memory, only a hash of each name is stored. Two names with the same hash are therefore refused as
             // well.
             let is_new = names.insert(hasher.hash_one(&task.name));
@@ -138,12 +143,10 @@ pub(super) fn checked(
     });
     value_or_report(read, span, report)?;
     unstated.note(format, asked, world);
+    unfinished.note(stream.rows.tally(), asked, world, report);
     list.gpu_names = GpuNames::resolve(&counts, asked, world, report);
     list.speeds = TraceSpeeds::read(asked, (&counts, &list.gpu_names), world, report);
-    for (typed, span) in asked.queues.iter().filter(|(typed, _)| !queues.contains(*typed)) {
-        let known = queues.iter().map(|queue| &**queue);
-        report.unknown(*span, format!("the trace {} has no queue `{typed}`", asked.called()), typed, known);
-    }
+    refuse_unknown_queues(asked, &queues, report);
     if let Some(odd) = odd {
         let help = "leave `--stream` out; a streamed list needs unique names, durations, and the order of submission";
         report.error_with_help(span, odd, help);
@@ -153,6 +156,14 @@ pub(super) fn checked(
         report.error_with_help(asked.span, "no task of this trace is selected", help);
     }
     Some((list, stream.rows.tally().clone()))
+}
+
+/// Reports queues that no task of the list has.
+fn refuse_unknown_queues(asked: &TraceSettings<'_>, queues: &BTreeSet<Arc<str>>, report: &mut Report) {
+    for (typed, span) in asked.queues.iter().filter(|(typed, _)| !queues.contains(*typed)) {
+        let known = queues.iter().map(|queue| &**queue);
+        report.unknown(*span, format!("the trace {} has no queue `{typed}`", asked.called()), typed, known);
+    }
 }
 
 /// Reports a load that is not the trace's own.
@@ -194,13 +205,14 @@ impl TaskList {
 impl TaskStream {
     /// The next task, or an error if the file has changed since it was checked.
     pub fn next_arrival(&mut self) -> Result<Option<Arrival>, TraceError> {
-        let TaskList { format, estimates, gpu_shares, start, .. } = self.list;
+        let TaskList { format, estimates, running, gpu_shares, start, .. } = self.list;
         while self.left > 0 {
             let Some(mut task) = self.rows.next().transpose()? else { break };
             let queue = QueueNames(self.rows.header()).of(&task);
             if self.list.choice.takes(&task, queue.as_deref()) {
                 self.left -= 1;
                 gpu_shares.apply(&mut task);
+                Unfinished::default().settle(&mut task, running);
                 let behavior = Arc::new(self.shared.behavior(task.run));
                 let at = run_time(&task, start);
                 return Ok(Some(arrival(&task, queue, behavior, at, (format, estimates), &mut self.shared)));

@@ -1,0 +1,101 @@
+//! Jobs whose length a trace does not know, because they had not ended when it was written, and other rows that the user
+//! should know of before believing a result.
+//!
+//! A job that was still running ran at least as long as it is recorded. Slurm ends it at its time limit at the latest, so
+//! its length lies between the two. The limit is taken by default: a fleet that is enough for it is enough for the truth.
+
+use super::settings::TraceSettings;
+use crate::world::World;
+use dryrack_trace::{Oddity, RunBasis, Tally, TraceTask};
+use dryrack_units::{GpuShare, SimDuration, counted};
+use dryrack_yaml::Report;
+
+/// The length of a job that was still running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Running {
+    /// Its time limit, or the time so far if it has none or is beyond it.
+    Limit,
+    /// The time so far.
+    Elapsed,
+}
+
+pub(super) const RUNNING: [(&str, Running); 2] = [("limit", Running::Limit), ("elapsed", Running::Elapsed)];
+
+impl Running {
+    /// The length to replay.
+    fn of(self, task: &TraceTask) -> SimDuration {
+        let limit = task.estimate.filter(|_| self == Running::Limit && task.run_basis == RunBasis::SoFar);
+        limit.map_or(task.run, |limit| limit.max(task.run))
+    }
+}
+
+/// Counts the chosen tasks that were still running.
+#[derive(Default)]
+pub(super) struct Unfinished {
+    jobs: usize,
+    limited: usize,
+    /// The GPU hours so far, and those that are replayed.
+    hours: [f64; 2],
+}
+
+impl Unfinished {
+    /// Gives a chosen task the length to replay, and counts it.
+    pub fn settle(&mut self, task: &mut TraceTask, running: Running) {
+        if task.run_basis != RunBasis::SoFar {
+            return;
+        }
+        let taken = running.of(task);
+        self.jobs += 1;
+        self.limited += usize::from(taken > task.run);
+        let gpus = u64::from(task.gpus.unwrap_or(0) * task.gpu_share.unwrap_or(GpuShare::WHOLE).get());
+        for (sum, length) in self.hours.iter_mut().zip([task.run, taken]) {
+            *sum += gpus as f64 / 1000.0 * length.as_secs_f64() / 3600.0;
+        }
+        task.run = taken;
+    }
+
+    /// Warns of these tasks, and of rows of the whole list that a result should not be believed without.
+    pub fn note(&self, tally: &Tally, asked: &TraceSettings<'_>, world: &mut World, report: &mut Report) {
+        let (called, jobs) = (asked.called(), counted(self.jobs, "job"));
+        let (was, it) = if self.jobs == 1 { ("was", "it") } else { ("were", "they") };
+        if self.jobs > 0 {
+            let taken = match self.jobs - self.limited {
+                0 => "the time limit is taken".to_string(),
+                rest if rest == self.jobs => "the time so far is taken, and the truth is longer".to_string(),
+                rest => format!("the time limit is taken, and for {rest} without a longer limit the time so far"),
+            };
+            let [so_far, replayed] = self.hours;
+            let message = format!(
+                "{jobs} of the trace {called} {was} still running when it was written, so how long {it} ran is not \
+                 known: {taken} ({so_far:.0} GPU hours so far, {replayed:.0} as replayed)"
+            );
+            let help = match asked.running {
+                Running::Limit => "compare with `running: elapsed` in `trace:`, which takes the time so far",
+                Running::Elapsed => "leave `running: elapsed` out: the time limit is then taken, where one is stated",
+            };
+            world.assumed.insert(message.clone());
+            report.warning(asked.span, message, help);
+        }
+        let rows: [(Oddity, &str, &str); 3] = [
+            (
+                Oddity::StillPending,
+                "still pending when it was written, and are left out because nothing says how long they run",
+                "the load at the end of the list was larger; write the list again when they have ended",
+            ),
+            (
+                Oddity::NoEnd,
+                "without an end or the time that they ran so far, and are left out",
+                "write the list with the columns State and Elapsed: `sacct --format ALL`",
+            ),
+            (
+                Oddity::SeveralModels,
+                "with GPUs of several models; each GPU may be of any of them",
+                "a rehearsal cannot keep them apart; give such jobs models of their own if this matters",
+            ),
+        ];
+        for (oddity, what, help) in rows.into_iter().filter(|(oddity, ..)| tally.count(*oddity) > 0) {
+            let jobs = counted(usize::try_from(tally.count(oddity)).unwrap_or(usize::MAX), "job");
+            report.warning(asked.span, format!("the trace {called} has {jobs} {what}"), help);
+        }
+    }
+}

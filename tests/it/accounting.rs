@@ -1,0 +1,52 @@
+//! Accounting logs as they are found on clusters: with jobs that still run, of older releases, overlapping, with gaps.
+
+use std::path::Path;
+
+use crate::cli::{dryrack, written};
+
+trials! {
+    Nothing: [
+        a_job_that_still_runs_is_replayed_with_its_limit_and_each_command_says_so,
+    ]
+}
+
+const HEADER: &str = "JobID|State|Submit|Start|End|ElapsedRaw|Timelimit|NNodes|AllocTRES";
+
+/// Runs a command. Returns its exit code, and stdout and stderr together.
+fn said(dir: &Path, args: &[&str]) -> (i32, String) {
+    let output = dryrack(dir, args).output().expect("it was built");
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code().expect("it exits"), String::from_utf8(text).expect("text"))
+}
+
+/// A row of a job that starts when it is submitted.
+fn row(name: u32, state: &str, day: u32, end: &str, hours: u32) -> String {
+    let at = format!("2026-10-{day:02}T00:00:00");
+    let start = if state == "PENDING" { "Unknown" } else { &at };
+    format!("{name}|{state}|{at}|{start}|{end}|{}|02:00:00|1|cpu=8,gres/gpu=8\n", hours * 3600)
+}
+
+/// On paper: of the jobs on 8 GPUs each, the first ran 1 of 2 hours, the second 3 hours, which is beyond its limit. That
+/// is 8 + 24 GPU hours so far, and 16 + 24 as replayed.
+fn a_job_that_still_runs_is_replayed_with_its_limit_and_each_command_says_so() {
+    let rows = [row(1, "RUNNING", 5, "Unknown", 1), row(2, "RUNNING", 6, "Unknown", 3)].concat();
+    let rows = rows + &row(3, "PENDING", 6, "Unknown", 0) + &row(4, "COMPLETED", 7, "2026-10-07T01:00:00", 1);
+    let dir = written(&[("jobs.txt", &format!("{HEADER}\n{rows}"))]);
+    let (_, text) = said(dir.path(), &["init", "s.yaml", "--trace", "jobs.txt"]);
+    let warnings = [
+        "2 jobs of the trace jobs.txt were still running when it was written",
+        "the time limit is taken, and for 1 without a longer limit the time so far (32 GPU hours so far, 40 as replayed)",
+        "the trace jobs.txt has 1 job still pending",
+    ];
+    warnings.iter().for_each(|warning| assert!(text.contains(warning), "{warning}\n{text}"));
+    let plan = "plan: How few?\nscenario: s.yaml\nfactors: {nodes: {set: nodes.node.count, values: 1..2}}\n\
+                minimize: gpus\nconstraints: [p95(queue_wait) <= 2h]\n";
+    std::fs::write(dir.path().join("p.yaml"), plan).expect("a folder of our own");
+    for command in [&["trace", "check", "s.yaml"][..], &["run", "s.yaml"], &["what-helps", "s.yaml"], &["plan", "p.yaml"]] {
+        let (code, text) = said(dir.path(), command);
+        assert_eq!(code, 0, "{text}");
+        warnings.iter().for_each(|warning| assert!(text.contains(warning), "{command:?}: {warning}\n{text}"));
+    }
+    let (_, text) = said(dir.path(), &["run", "s.yaml", "--set", "trace.running=elapsed"]);
+    assert!(text.contains("(32 GPU hours so far, 32 as replayed)"), "{text}");
+}
