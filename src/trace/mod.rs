@@ -48,6 +48,7 @@ mod load;
 mod locate;
 mod lublin;
 pub mod openb;
+mod overlap;
 mod own;
 mod pollux;
 mod requests;

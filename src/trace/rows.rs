@@ -67,6 +67,10 @@ impl Seen {
             RunBasis::Executed | RunBasis::WholeStay if task.run.is_zero() => self.tally.add(Oddity::ZeroRun),
             RunBasis::Executed | RunBasis::WholeStay | RunBasis::NotRecorded => {}
         }
+        // A list may have a task that is still running out of its order, because a later row could state its end.
+        if task.run_basis == RunBasis::SoFar {
+            return;
+        }
         if task.submit < self.last {
             self.tally.add(Oddity::OutOfOrder);
         }

@@ -16,6 +16,7 @@ use dryrack_planted::planted;
 use dryrack_units::{GpuShare, MilliCpu, SimDuration};
 
 use super::error::TraceError;
+use super::overlap::Overlap;
 use super::row::{Outcome, RunBasis, TraceTask};
 use super::rows::{RowResult, Rows, Seen};
 use super::slurm_resources::{gres, requested_memory, tres};
@@ -168,6 +169,8 @@ fn length(text: &str, seconds: u64) -> Option<SimDuration> {
 /// Iterates over the jobs in the output of `sacct --parsable2`.
 pub(super) struct SacctRows<R> {
     lines: Lines<R>,
+    header: String,
+    overlap: Overlap,
     columns: Vec<String>,
     /// The numbers given to users, if the table has only their names.
     users: HashMap<String, u64>,
@@ -183,7 +186,14 @@ impl<R: BufRead> SacctRows<R> {
         let columns: Vec<String> = header.split('|').map(str::to_string).collect();
         const NEEDED: [&str; 4] = ["JobID", "Submit", "Start", "End"];
         match NEEDED.iter().find(|needed| !columns.iter().any(|column| column == *needed)) {
-            None => Ok(SacctRows { lines, columns, users: HashMap::new(), seen: Seen::default() }),
+            None => Ok(SacctRows {
+                lines,
+                header,
+                overlap: Overlap::default(),
+                columns,
+                users: HashMap::new(),
+                seen: Seen::default(),
+            }),
             Some(missing) => {
                 let (file, line, name) = (file.to_path_buf(), 1, missing.to_string());
                 Err(TraceError::MissingColumn { file, line, name, valid: NEEDED.join(", ") })
@@ -191,17 +201,25 @@ impl<R: BufRead> SacctRows<R> {
         }
     }
 
-    fn read(&mut self) -> Result<RowResult, TraceError> {
-        let SacctRows { lines, columns, users, .. } = self;
+    /// Reads a row. Returns `None` if the row is held back, or is the header of another list that was joined.
+    fn read(&mut self) -> Result<Option<RowResult>, TraceError> {
+        let SacctRows { lines, header, overlap, columns, users, .. } = self;
         let text = std::str::from_utf8(lines.bytes());
         let text = text.map_err(|_| lines.malformed(0, "a line of UTF-8", "other bytes"))?;
+        if text == header {
+            return Ok(None);
+        }
         let fields: Vec<&str> = text.split('|').collect();
+        if fields.contains(&"JobID") && fields.contains(&"Submit") {
+            let expected = "a job, or the same header again (join only lists with the same `--format`)";
+            return Err(lines.malformed(0, expected, "another header"));
+        }
         if fields.len() != columns.len() {
             let expected = format!("{} fields, as the header has", columns.len());
             return Err(lines.malformed(0, expected, &fields.len().to_string()));
         }
         let mut job = Job::default();
-        let [mut asked, mut asked_gres, mut uid, mut user] = [""; 4];
+        let [mut asked, mut asked_gres, mut uid, mut user, mut cluster] = [""; 5];
         for (column, field) in columns.iter().zip(fields) {
             let place = match column.as_str() {
                 "JobID" => &mut job.id,
@@ -221,6 +239,7 @@ impl<R: BufRead> SacctRows<R> {
                 "Timelimit" | "TimelimitRaw" => &mut job.limit,
                 "Partition" => &mut job.partition,
                 "UID" => &mut uid,
+                "Cluster" => &mut cluster,
                 "User" => &mut user,
                 _ => continue,
             };
@@ -242,7 +261,11 @@ impl<R: BufRead> SacctRows<R> {
             let next = users.len() as u64 + 1;
             job.user = Some(*users.entry(name.to_string()).or_insert(next));
         }
-        into_trace_error(job.task(lines.number()), lines)
+        let row = into_trace_error(job.task(lines.number()), lines)?;
+        Ok(match row {
+            Err(Oddity::PartOfJobBefore) => Some(row),
+            _ => overlap.next([cluster, job.id, job.submit], [job.start, job.end], row),
+        })
     }
 }
 
@@ -336,7 +359,10 @@ impl<R: BufRead> JobcompRows<R> {
 /// The common part of both readers, each of which reads one line at a time.
 trait LineRows {
     fn lines(&mut self) -> &mut dyn Advance;
-    fn read_line(&mut self) -> Result<RowResult, TraceError>;
+    /// The content of the line; `None` if it has no row of its own.
+    fn read_line(&mut self) -> Result<Option<RowResult>, TraceError>;
+    /// The rows that were held back until the end of the file.
+    fn rest(&mut self) -> Option<RowResult>;
     fn seen(&mut self) -> &mut Seen;
 }
 
@@ -358,20 +384,21 @@ impl<R: BufRead> Advance for Lines<R> {
 
 fn next(rows: &mut impl LineRows) -> Option<Result<TraceTask, TraceError>> {
     loop {
-        match rows.lines().next_line() {
-            Ok(true) => {}
-            Ok(false) => return None,
-            Err(fault) => return Some(Err(fault)),
-        }
-        match rows.read_line() {
-            Ok(Ok(task)) => {
+        let row = match rows.lines().next_line() {
+            Ok(true) => rows.read_line(),
+            Ok(false) => Ok(Some(rows.rest()?)),
+            Err(fault) => Err(fault),
+        };
+        match row {
+            Ok(None) => {}
+            Ok(Some(Ok(task))) => {
                 rows.seen().keep(&task);
                 if task.gpu_models.len() > 1 {
                     rows.seen().tally.add(Oddity::SeveralModels);
                 }
                 return Some(Ok(task));
             }
-            Ok(Err(why)) => rows.seen().leave_out(why),
+            Ok(Some(Err(why))) => rows.seen().leave_out(why),
             Err(fault) => return Some(Err(fault)),
         }
     }
@@ -382,8 +409,12 @@ impl<R: BufRead> LineRows for SacctRows<R> {
         &mut self.lines
     }
 
-    fn read_line(&mut self) -> Result<RowResult, TraceError> {
+    fn read_line(&mut self) -> Result<Option<RowResult>, TraceError> {
         self.read()
+    }
+
+    fn rest(&mut self) -> Option<RowResult> {
+        self.overlap.rest()
     }
 
     fn seen(&mut self) -> &mut Seen {
@@ -396,8 +427,12 @@ impl<R: BufRead> LineRows for JobcompRows<R> {
         &mut self.lines
     }
 
-    fn read_line(&mut self) -> Result<RowResult, TraceError> {
-        self.read()
+    fn read_line(&mut self) -> Result<Option<RowResult>, TraceError> {
+        self.read().map(Some)
+    }
+
+    fn rest(&mut self) -> Option<RowResult> {
+        None
     }
 
     fn seen(&mut self) -> &mut Seen {
@@ -550,6 +585,40 @@ mod tests {
         }
     }
 
+    /// Two dumps of the same cluster, one day apart. The second has ended what ran, has started what waited, and has a
+    /// job of its own. A requeued job has another end, so it is a job again.
+    #[test]
+    fn lists_that_overlap_have_each_job_once() {
+        let header = "JobID|State|Submit|Start|End|ElapsedRaw\n";
+        let day = "2026-11-21T17:10";
+        let first = format!(
+            "1|COMPLETED|{day}:00|{day}:05|{day}:55|50\n2|RUNNING|{day}:00|{day}:05|Unknown|5\n\
+             3|PENDING|{day}:00|Unknown|Unknown|0\n4|RUNNING|{day}:00|{day}:05|Unknown|5\n\
+             1|COMPLETED|{day}:00|{day}:05|{day}:56|51\n1.batch|COMPLETED|{day}:00|{day}:05|{day}:55|50\n"
+        );
+        let second = format!(
+            "1|COMPLETED|{day}:00|{day}:05|{day}:55|50\n2|COMPLETED|{day}:00|{day}:05|{day}:55|60\n\
+             3|RUNNING|{day}:00|{day}:05|Unknown|7\n4|RUNNING|{day}:00|{day}:05|Unknown|70\n\
+             5|COMPLETED|{day}:00|{day}:05|{day}:55|50\n"
+        );
+        let file = Path::new("s.txt");
+        for lists in [[&first, &second], [&second, &first]] {
+            let table = format!("{header}{}{header}{}", lists[0], lists[1]);
+            let read = SacctRows::new(file, table.as_bytes()).and_then(|rows| collect(file, rows)).unwrap();
+            let mut found: Vec<(&str, u64, RunBasis)> = read
+                .tasks
+                .iter()
+                .map(|task| (&*task.name, task.run.as_nanos() / 1_000_000_000, task.run_basis))
+                .collect();
+            found.sort_unstable();
+            let ended = |name, run| (name, run, RunBasis::Executed);
+            let running = |name, run| (name, run, RunBasis::SoFar);
+            let expected = [ended("1", 50), ended("1", 51), ended("2", 60), running("3", 7), running("4", 70)];
+            assert_eq!(found, [&expected[..], &[ended("5", 50)]].concat());
+            assert_eq!((read.tally.rows(), read.tally.count(Oddity::Repeated)), (11, 4));
+        }
+    }
+
     #[test]
     fn users_are_known_by_their_number_or_else_as_they_come() {
         let of = |columns: &str, named: &[&str]| {
@@ -579,6 +648,11 @@ mod tests {
                 "s.txt:2:1: expected a date such as 2026-11-21T17:10:25, found `x`",
             ),
             (&format!("{header}1|2026-11-21T17:10:25|\n"), "s.txt:2:1: expected 5 fields, as the header has, found 3"),
+            (
+                &format!("{header}JobID|State|Submit|Start|End|AllocTRES\n"),
+                "s.txt:2:1: expected a job, or the same header again (join only lists with the same `--format`), found \
+                 another header",
+            ),
             (
                 &format!("{header}1|2026-11-21T17:10:25|2026-11-21T17:10:25|2026-11-21T17:10:26|cpu=x\n"),
                 "s.txt:2:1: expected resources such as cpu=4,gres/gpu=2, found `cpu=x`",

@@ -33,6 +33,8 @@ pub enum Oddity {
     /// The row is a part of the job in the previous row, which already contains the totals. It has the status 2, 3 or 4
     /// and the same job number.
     PartOfJobBefore,
+    /// Another row states the same job, because lists that overlap were joined.
+    Repeated,
     /// The run time is zero.
     ZeroRun,
     /// The task ran longer than requested. The request is only an estimate, so the recorded time is kept.
@@ -71,7 +73,8 @@ impl Oddity {
             | Oddity::StillPending
             | Oddity::NoThroughput
             | Oddity::NoProcessors
-            | Oddity::PartOfJobBefore => RowFate::LeftOut,
+            | Oddity::PartOfJobBefore
+            | Oddity::Repeated => RowFate::LeftOut,
             Oddity::ZeroRun
             | Oddity::LongerThanRequested
             | Oddity::OutOfOrder
@@ -99,6 +102,7 @@ impl Oddity {
             Oddity::NoThroughput => "no throughput recorded of its type and number of GPUs",
             Oddity::NoProcessors => "number of processors unknown",
             Oddity::PartOfJobBefore => "part of the job in a row before",
+            Oddity::Repeated => "a job that another row states too",
             Oddity::ZeroRun => "run for no time",
             Oddity::LongerThanRequested => "ran longer than requested",
             Oddity::OutOfOrder => "submitted before the row above",

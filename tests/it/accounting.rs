@@ -7,6 +7,7 @@ use crate::cli::{dryrack, written};
 trials! {
     Nothing: [
         a_job_that_still_runs_is_replayed_with_its_limit_and_each_command_says_so,
+        lists_that_overlap_have_each_job_once,
     ]
 }
 
@@ -34,19 +35,30 @@ fn a_job_that_still_runs_is_replayed_with_its_limit_and_each_command_says_so() {
     let dir = written(&[("jobs.txt", &format!("{HEADER}\n{rows}"))]);
     let (_, text) = said(dir.path(), &["init", "s.yaml", "--trace", "jobs.txt"]);
     let warnings = [
-        "2 jobs of the trace jobs.txt were still running when it was written",
-        "the time limit is taken, and for 1 without a longer limit the time so far (32 GPU hours so far, 40 as replayed)",
-        "the trace jobs.txt has 1 job still pending",
+        "the trace jobs.txt was written while 2 jobs still ran, for a time that is not known",
+        "the time limit is taken, and for 1 without a longer limit the time so far (32 GPU hours so far, 40 as replayed); 1 pending job left out",
     ];
     warnings.iter().for_each(|warning| assert!(text.contains(warning), "{warning}\n{text}"));
     let plan = "plan: How few?\nscenario: s.yaml\nfactors: {nodes: {set: nodes.node.count, values: 1..2}}\n\
                 minimize: gpus\nconstraints: [p95(queue_wait) <= 2h]\n";
     std::fs::write(dir.path().join("p.yaml"), plan).expect("a folder of our own");
-    for command in [&["trace", "check", "s.yaml"][..], &["run", "s.yaml"], &["what-helps", "s.yaml"], &["plan", "p.yaml"]] {
+    for command in
+        [&["trace", "check", "s.yaml"][..], &["run", "s.yaml"], &["what-helps", "s.yaml"], &["plan", "p.yaml"]]
+    {
         let (code, text) = said(dir.path(), command);
         assert_eq!(code, 0, "{text}");
         warnings.iter().for_each(|warning| assert!(text.contains(warning), "{command:?}: {warning}\n{text}"));
     }
     let (_, text) = said(dir.path(), &["run", "s.yaml", "--set", "trace.running=elapsed"]);
     assert!(text.contains("(32 GPU hours so far, 32 as replayed)"), "{text}");
+}
+
+fn lists_that_overlap_have_each_job_once() {
+    let rows = row(1, "COMPLETED", 5, "2026-10-05T01:00:00", 1) + &row(2, "RUNNING", 6, "Unknown", 1);
+    let dir = written(&[("jobs.txt", &format!("{HEADER}\n{rows}{HEADER}\n{rows}"))]);
+    let (code, text) = said(dir.path(), &["trace", "info", "jobs.txt"]);
+    assert!(code == 0 && text.contains("2 tasks of 4 rows\nleft out: 2 a job that another row states too"), "{text}");
+    let (_, text) = said(dir.path(), &["init", "s.yaml", "--trace", "jobs.txt"]);
+    assert!(text.contains("the trace jobs.txt has 2 rows of jobs that other rows state too"), "{text}");
+    assert!(text.contains("at most 8 GPUs were in use at once"), "{text}");
 }

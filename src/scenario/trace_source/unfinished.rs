@@ -56,8 +56,9 @@ impl Unfinished {
 
     /// Warns of these tasks, and of rows of the whole list that a result should not be believed without.
     pub fn note(&self, tally: &Tally, asked: &TraceSettings<'_>, world: &mut World, report: &mut Report) {
-        let (called, jobs) = (asked.called(), counted(self.jobs, "job"));
-        let (was, it) = if self.jobs == 1 { ("was", "it") } else { ("were", "they") };
+        let called = asked.called();
+        let count = |oddity| usize::try_from(tally.count(oddity)).unwrap_or(usize::MAX);
+        let pending = counted(count(Oddity::StillPending), "pending job");
         if self.jobs > 0 {
             let taken = match self.jobs - self.limited {
                 0 => "the time limit is taken".to_string(),
@@ -65,9 +66,14 @@ impl Unfinished {
                 rest => format!("the time limit is taken, and for {rest} without a longer limit the time so far"),
             };
             let [so_far, replayed] = self.hours;
+            let left_out = match count(Oddity::StillPending) {
+                0 => String::new(),
+                _ => format!("; {pending} left out"),
+            };
             let message = format!(
-                "{jobs} of the trace {called} {was} still running when it was written, so how long {it} ran is not \
-                 known: {taken} ({so_far:.0} GPU hours so far, {replayed:.0} as replayed)"
+                "the trace {called} was written while {} still ran, for a time that is not known: {taken} ({so_far:.0} \
+                 GPU hours so far, {replayed:.0} as replayed){left_out}",
+                counted(self.jobs, "job")
             );
             let help = match asked.running {
                 Running::Limit => "compare with `running: elapsed` in `trace:`, which takes the time so far",
@@ -75,27 +81,35 @@ impl Unfinished {
             };
             world.assumed.insert(message.clone());
             report.warning(asked.span, message, help);
+        } else if count(Oddity::StillPending) > 0 {
+            let message =
+                format!("the trace {called} was written with {pending}, left out because no run time is known");
+            let help = "the load at the end of the list was larger; write the list again when they have ended";
+            report.warning(asked.span, message, help);
         }
-        let rows: [(Oddity, &str, &str); 3] = [
+        let rows: [(Oddity, &str, &str, &str); 3] = [
             (
-                Oddity::StillPending,
-                "still pending when it was written, and are left out because nothing says how long they run",
-                "the load at the end of the list was larger; write the list again when they have ended",
+                Oddity::Repeated,
+                "row",
+                "of jobs that other rows state too; each job counts once",
+                "nothing is lost: the file has lists that overlap",
             ),
             (
                 Oddity::NoEnd,
+                "job",
                 "without an end or the time that they ran so far, and are left out",
                 "write the list with the columns State and Elapsed: `sacct --format ALL`",
             ),
             (
                 Oddity::SeveralModels,
+                "job",
                 "with GPUs of several models; each GPU may be of any of them",
                 "a rehearsal cannot keep them apart; give such jobs models of their own if this matters",
             ),
         ];
-        for (oddity, what, help) in rows.into_iter().filter(|(oddity, ..)| tally.count(*oddity) > 0) {
-            let jobs = counted(usize::try_from(tally.count(oddity)).unwrap_or(usize::MAX), "job");
-            report.warning(asked.span, format!("the trace {called} has {jobs} {what}"), help);
+        for (oddity, noun, what, help) in rows.into_iter().filter(|(oddity, ..)| count(*oddity) > 0) {
+            let rows = counted(count(oddity), noun);
+            report.warning(asked.span, format!("the trace {called} has {rows} {what}"), help);
         }
     }
 }
