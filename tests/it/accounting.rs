@@ -8,6 +8,7 @@ trials! {
     Nothing: [
         a_job_that_still_runs_is_replayed_with_its_limit_and_each_command_says_so,
         lists_that_overlap_have_each_job_once,
+        a_gpu_that_only_the_trace_names_is_told_with_the_line_that_allows_others,
     ]
 }
 
@@ -61,4 +62,24 @@ fn lists_that_overlap_have_each_job_once() {
     let (_, text) = said(dir.path(), &["init", "s.yaml", "--trace", "jobs.txt"]);
     assert!(text.contains("the trace jobs.txt has 2 rows of jobs that other rows state too"), "{text}");
     assert!(text.contains("at most 8 GPUs were in use at once"), "{text}");
+}
+
+fn a_gpu_that_only_the_trace_names_is_told_with_the_line_that_allows_others() {
+    let jobs = "job,submit_s,duration_s,gpus,gpu_models\n1,0,60,8,a100\n2,0,60,8,a100\n";
+    let scenario =
+        "scenario: s\nnodes: [{name: n, machine: a100-80g-x8}]\ntrace: {format: csv, file: jobs.csv}\nexpect: []\n";
+    let plan = "plan: A100 or H100?\nscenario: s.yaml\nfactors: {gpu: {set: nodes.n.machine, values: [a100-80g-x8, \
+                h100-80g-x8]}}\nminimize: gpus\nconstraints: [jobs_completed == 2]\n";
+    let dir = written(&[("jobs.csv", jobs), ("s.yaml", scenario), ("p.yaml", plan)]);
+    let warning = "2 jobs of the trace jobs.csv cannot run on these nodes, because the trace names GPU `a100` for them and \
+                   the nodes have h100-80g";
+    let help = "write `gpu_names: {a100: [a100-40g, a100-80g, h100-80g]}` in `trace:`";
+    let (_, text) = said(dir.path(), &["plan", "p.yaml"]);
+    assert!(text.contains(warning) && text.contains(help), "{text}");
+    let (_, text) = said(dir.path(), &["run", "s.yaml", "--set", "nodes.n.machine=h100-80g-x8"]);
+    assert!(text.contains(warning) && text.contains(help), "{text}");
+    let mended = scenario.replace("jobs.csv}", "jobs.csv, gpu_names: {a100: [a100-80g, h100-80g]}}");
+    std::fs::write(dir.path().join("s.yaml"), mended).expect("a folder of our own");
+    let (code, text) = said(dir.path(), &["plan", "p.yaml"]);
+    assert!(code == 0 && !text.contains("warning") && text.contains("h100-80g-x8     8      1     1  yes"), "{text}");
 }

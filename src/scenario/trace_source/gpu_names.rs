@@ -86,6 +86,14 @@ impl GpuNames {
             }
             names.insert(name.clone(), types);
         }
+        let fleet = world.fleet_gpus();
+        for (name, count) in counts.0.iter().filter(|(_, count)| **count > 0) {
+            let types: &Vec<Arc<str>> = &names[name];
+            if !types.is_empty() && !fleet.is_empty() && !types.iter().any(|gpu| fleet.contains(gpu)) {
+                let message = absent((name, *count), types, (&fleet, asked), report);
+                world.assumed.insert(message);
+            }
+        }
         GpuNames(names)
     }
 
@@ -106,6 +114,27 @@ impl GpuNames {
         types.retain(|name| seen.insert(Arc::clone(name)));
         types
     }
+}
+
+/// Warns of a GPU that the trace names and no node has. A list of another cluster, or a plan that compares GPUs, should
+/// say on which of them its jobs may run.
+fn absent(
+    (name, count): (&str, u64),
+    types: &[Arc<str>],
+    (fleet, asked): (&BTreeSet<Arc<str>>, &TraceSettings<'_>),
+    report: &mut Report,
+) -> String {
+    let jobs = counted(usize::try_from(count).unwrap_or(usize::MAX), "job");
+    let (own, all) = (Vec::from_iter(fleet.iter().map(|gpu| &**gpu)).join(", "), types.iter().chain(fleet));
+    let message = format!(
+        "{jobs} of the trace {} cannot run on these nodes, because the trace names GPU `{name}` for {} and the nodes have {own}",
+        asked.called(),
+        if count == 1 { "it" } else { "them" },
+    );
+    let all = Vec::from_iter(all.map(|gpu| &**gpu)).join(", ");
+    let help = format!("if they may run on either, write `gpu_names: {{{}: [{all}]}}` in `trace:`", scalar(name, true));
+    report.warning(asked.span, message.clone(), help);
+    message
 }
 
 fn unknown(name: &str, count: u64, asked: &TraceSettings<'_>, world: &World, report: &mut Report) {
