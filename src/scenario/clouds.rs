@@ -67,6 +67,16 @@ pub(super) fn warn_of_unused(file: &Fields<'_>, world: &World, report: &mut Repo
     report.warning(if file.has("fleets") { file.key_span("fleets") } else { file.place() }, message, help);
 }
 
+/// Warns if the file has nodes of its own, and each of its jobs asks for instances of fleets, which they are not.
+pub(super) fn warn_of_unused_nodes(file: &Fields<'_>, (entries, world): (usize, &World), report: &mut Report) {
+    if file.has("nodes") && file.has("fleets") && entries > 0 && world.wanted.len() == entries {
+        let message = "no job can use `nodes:`, because each has `resources`, which only instances of `fleets:` meet";
+        let help = "list these machines as a fleet, with their prices: `fleets: {own: {hosts: [{name: h0, machine: \
+                    a100-80g-x8, price_per_hour: 16}]}}`; or write `gpus: 8` in a job instead of `resources: {gpu: 8}`";
+        report.warning(file.key_span("nodes"), message, help);
+    }
+}
+
 fn idle_duration(fields: &Fields<'_>, report: &mut Report) -> IdleDuration {
     match fields.get("idle_duration").and_then(|tree| idle_limit(tree, report)) {
         None => IdleDuration::Usual,

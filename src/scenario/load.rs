@@ -290,10 +290,18 @@ fn warn_without_runs(dstack: Option<Span>, profile: &Profile, report: &mut Repor
     }
 }
 
-/// Warns if there are no jobs, or none for the fleets of clouds.
-fn warn_of_jobs(file: &Fields<'_>, (has_some, world): (bool, &World), options: &Options, report: &mut Report) {
-    if has_some {
+/// Warns if there are no jobs, or none for the fleets of clouds, or none for the nodes beside fleets.
+fn warn_of_jobs(
+    file: &Fields<'_>,
+    (entries, has_others, world): (usize, bool, &World),
+    options: &Options,
+    report: &mut Report,
+) {
+    if entries > 0 || has_others {
         clouds::warn_of_unused(file, world, report);
+        if !has_others && options.asked.is_none() {
+            clouds::warn_of_unused_nodes(file, (entries, world), report);
+        }
     } else if options.asked.is_none() && !file.has("jobs") && !report.has_errors() {
         let help = "add `jobs:` with a list such as `- {name: chat, gpus: 1}`";
         report.warning(file.place(), "there are no jobs", help);
@@ -342,7 +350,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     let entries = entries(&file, &head, (&profile, folder, load, options), &mut world, report);
     check_nodes(&file, &world, report);
     let asked = options.asked.as_ref().and_then(|text| jobs::asked(text, &mut world, report));
-    warn_of_jobs(&file, (entries.len() + cluster.drafts.len() > 0 || trace.is_some(), &world), options, report);
+    warn_of_jobs(&file, (entries.len(), !cluster.drafts.is_empty() || trace.is_some(), &world), options, report);
     splits::warn_of_unusable(&world, head.profile.is_some().then_some(&*profile), report);
     let (streamed, (mut arrivals, cancellations)) = match streamed {
         true => streamed_jobs(entries, traced.1, (&file, &profile), &mut world, report),
