@@ -61,6 +61,11 @@ impl Horizon {
         self.growth.after_months(month)
     }
 
+    /// Whether the load changes at all.
+    pub fn grows(&self) -> bool {
+        self.set(self.months, 1.0) != self.set(0, 1.0)
+    }
+
     /// The load of a month, in the form of `--set`. `now` is the load that the scenario states. The result is rounded to a
     /// tenth of a percent, which is the precision of loads in files.
     pub fn set(&self, month: u32, now: f64) -> String {

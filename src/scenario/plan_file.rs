@@ -282,7 +282,7 @@ fn check_growth(plan: &PlanFile, base: &Options) -> Result<(), Diagnostics> {
     if now.has_growth {
         let message = "the scenario has a `growth` of its own, which would count twice";
         report.error_with_help(place, message, "remove `growth` from the scenario; the horizon applies it");
-    } else if later.is_ok_and(|later| has_same_load(&now, &later)) {
+    } else if horizon.grows() && later.is_ok_and(|later| has_same_load(&now, &later)) {
         let message = "the load changes no job of this scenario, so no alternative would ever stop being enough";
         let help = "use `arrivals` or a trace; jobs with stated times do not grow";
         report.error_with_help(place, message, help);
@@ -631,6 +631,15 @@ fn range(typed: &str, span: Span, report: &mut Report) -> Option<Vec<Arc<str>>> 
         .split_once("..")
         .and_then(|(first, last)| Some((first.trim().parse::<u64>().ok()?, last.trim().parse::<u64>().ok()?)));
     let values = match (ends, step) {
+        (Some((first, last)), Some(step)) if step > 0 && first < last && (last - first) % step > 0 => {
+            let reached = last - (last - first) % step;
+            let help = format!(
+                "write `{first}..{reached} by {step}` or `{first}..{} by {step}`",
+                reached.saturating_add(step)
+            );
+            report.error_with_help(span, format!("`{typed}` does not reach {last}, its end"), help);
+            return None;
+        }
         (Some((first, last)), Some(step)) if first <= last && step > 0 && (last - first) / step < MAX_VALUES => {
             (first..=last).step_by(step as usize).map(|value| Arc::from(value.to_string())).collect()
         }

@@ -9,6 +9,7 @@ trials! {
         a_job_that_still_runs_is_replayed_with_its_limit_and_each_command_says_so,
         lists_that_overlap_have_each_job_once,
         a_gpu_that_only_the_trace_names_is_told_with_the_line_that_allows_others,
+        a_range_that_misses_its_end_is_refused_and_a_load_may_stay_the_same,
     ]
 }
 
@@ -82,4 +83,27 @@ fn a_gpu_that_only_the_trace_names_is_told_with_the_line_that_allows_others() {
     std::fs::write(dir.path().join("s.yaml"), mended).expect("a folder of our own");
     let (code, text) = said(dir.path(), &["plan", "p.yaml"]);
     assert!(code == 0 && !text.contains("warning") && text.contains("h100-80g-x8     8      1     1  yes"), "{text}");
+}
+
+fn a_range_that_misses_its_end_is_refused_and_a_load_may_stay_the_same() {
+    let scenario = "scenario: s\nuntil: 1d\nparams: {workers: 2}\n\
+                    nodes: [{name: w, machine: l4-x1, count: \"${workers}\"}]\n\
+                    jobs: [{name: j, gpus: 1, duration: 1h, arrivals: {every: 1h}}]\n";
+    let plan = |factor: &str, rest: &str| {
+        format!(
+            "plan: p\nscenario: s.yaml\nfactors: {{workers: {factor}}}\nminimize: gpus\n\
+                 constraints: [p95(queue_wait) <= 30m]\n{rest}"
+        )
+    };
+    let grow = "horizon: {months: 3, growth: 0%/month}\n";
+    let files = [("s.yaml", scenario), ("r.yaml", &plan("2..9 by 3", "")), ("g.yaml", &plan("[2, 3]", grow))];
+    let dir = written(&files);
+    let (code, text) = said(dir.path(), &["plan", "r.yaml"]);
+    assert_eq!(code, 2, "{text}");
+    assert!(
+        text.contains("`2..9 by 3` does not reach 9") && text.contains("write `2..8 by 3` or `2..11 by 3`"),
+        "{text}"
+    );
+    let (code, text) = said(dir.path(), &["plan", "g.yaml"]);
+    assert!(code == 0 && text.contains("workers=2"), "{text}");
 }
