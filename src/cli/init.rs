@@ -14,7 +14,7 @@ use dryrack_import::{FoundOptions, nodes_text};
 use dryrack_live::probe::shown_url;
 use dryrack_profile::profile_names;
 use dryrack_scenario as scenario;
-use dryrack_trace::{Census, Facts, Format as TraceFormat, TaskStream, TraceError};
+use dryrack_trace::{Format as TraceFormat, InUse, Size, Sizing, TaskStream, TraceError};
 use dryrack_units::{Bytes, SimDuration, counted};
 
 /// The most nodes that `--nodes` takes.
@@ -32,7 +32,7 @@ pub struct InitArgs {
     /// Machine of each node, as `dryrack catalog machines` lists them [default: a100-80g-x8]
     #[arg(long, value_name = "NAME")]
     machine: Option<String>,
-    /// Number of nodes [default: as many as have the GPUs that the log had in use at once, or 2]
+    /// Number of nodes [default: as many as have the GPUs, or else the cores, that the log had in use at once, or 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(NODES_MAX)))]
     nodes: Option<u32>,
     /// Profile of the scheduler, as `dryrack profile list` lists them
@@ -56,38 +56,45 @@ struct Chosen {
 struct Logged {
     file: PathBuf,
     format: TraceFormat,
-    facts: Facts,
+    /// The number of tasks of several GPUs whose nodes the list does not state.
+    on_unstated_nodes: u64,
+    /// From the first submission to the last, without those that `keys` leaves out.
+    length: SimDuration,
+    /// What was in use, if the list shows it.
+    size: Option<Size>,
+    /// Keys of `trace:` that leave out the few tasks long before or after all others, with the reason.
+    keys: Option<(String, String)>,
 }
 
 impl Logged {
     fn read(file: &Path) -> Result<Logged, String> {
         let mut stream = TaskStream::open(file, None).map_err(|error| error.to_string())?;
-        let mut census = Census::default();
+        let (mut sizing, mut on_unstated_nodes) = (Sizing::default(), 0);
         stream
             .each(file, |task| -> Result<(), TraceError> {
-                census.add(&task);
+                on_unstated_nodes += u64::from(task.leaves_nodes_open());
+                sizing.add(&task);
                 Ok(())
             })
             .map_err(|error| error.to_string())?;
-        let facts = census.finish(stream.rows.tally());
-        Ok(Logged { file: file.to_path_buf(), format: stream.format, facts })
-    }
-
-    /// The largest number of GPUs that were in use at once; 0 if the list does not show it.
-    fn gpus(&self) -> u64 {
-        self.facts.most_gpu_milli_in_use.div_ceil(1000)
-    }
-
-    /// From the first submission to the last.
-    fn length(&self) -> SimDuration {
-        match (self.facts.first_submit, self.facts.last_submit) {
-            (Some(first), Some(last)) => last.since(first),
-            _ => SimDuration::ZERO,
-        }
+        let keys = sizing.without_strays().map(|strays| (strays.keys(), strays.sentence()));
+        let (file, format, length) = (file.to_path_buf(), stream.format, sizing.length());
+        Ok(Logged { file, format, on_unstated_nodes, length, size: sizing.size(), keys })
     }
 
     fn hours(&self) -> u64 {
-        self.length().as_nanos() / 3_600_000_000_000
+        self.length.as_nanos() / 3_600_000_000_000
+    }
+
+    /// The nodes that have what was in use at most and on average, and how many of it each has.
+    fn nodes(&self, machine: &str) -> Option<(Size, [u64; 2])> {
+        let (size, machine) = (self.size?, catalog::machine(machine)?);
+        let each = match size.of {
+            InUse::Gpus => machine.gpus.iter().map(|gpus| u64::from(gpus.count)).sum(),
+            InUse::Cores => machine.cpu.get() / 1000,
+        };
+        let mean = size.seconds / 3600 / self.hours().max(1);
+        (each > 0).then(|| (size, [size.most, mean].map(|amount| amount.div_ceil(each).max(1))))
     }
 
     /// How to resample the list: in days if it has ten of them, otherwise in shorter blocks without the time of day.
@@ -123,11 +130,11 @@ pub fn init(args: &InitArgs) -> ExitResult {
         catalog::machine(&chosen.machine).map_or(0, |machine| machine.gpus.iter().map(|gpus| gpus.count).sum());
     let (nodes, gpus, found) = match args.source.is_given() {
         true => found_nodes(args, &part)?,
-        false => (nodes_of_machine(&chosen, of_machine), of_machine, None),
+        false => (nodes_of_machine(&chosen), of_machine, None),
     };
     let jobs = trace.unwrap_or_else(|| example_jobs(gpus));
     let plan_text = match &chosen.trace {
-        Some(logged) if !args.source.is_given() && !plan.exists() => plan_text(&args.out, logged, of_machine),
+        Some(logged) if !args.source.is_given() && !plan.exists() => plan_text(&args.out, logged, &chosen.machine),
         _ => None,
     };
     let has_plan = plan_text.is_some();
@@ -257,19 +264,34 @@ fn unknown<'n>(what: &str, name: &str, known: impl Iterator<Item = &'n str>, lis
     }
 }
 
-/// The nodes of a machine from the catalog, which has `gpus` GPUs.
-fn nodes_of_machine(chosen: &Chosen, gpus: u32) -> String {
-    let logged = chosen.trace.as_ref().map_or(0, Logged::gpus);
-    let (count, why) = match chosen.nodes {
-        Some(count) => (u64::from(count), String::new()),
-        None if logged > 0 && gpus > 0 => {
-            let count = logged.div_ceil(u64::from(gpus)).clamp(1, u64::from(NODES_MAX));
+/// The nodes of a machine from the catalog.
+fn nodes_of_machine(chosen: &Chosen) -> String {
+    let (count, why) = match (chosen.nodes, &chosen.trace) {
+        (Some(count), _) => (u64::from(count), String::new()),
+        (None, None) => (2, String::new()),
+        (None, Some(logged)) => {
+            let known = logged.nodes(&chosen.machine);
+            let count = known.map_or(2, |(_, [most, _])| most.min(u64::from(NODES_MAX)));
             let nodes = counted(usize::try_from(count).unwrap_or(usize::MAX), "node");
-            let why = format!("at most {logged} GPUs were in use at once in the log, so there are {nodes}");
+            let why = match known {
+                None => format!(
+                    "{} has nothing of what the log shows in use, so there are {nodes}, as a guess",
+                    chosen.machine
+                ),
+                Some((Size { of, most, has_starts, .. }, _)) => {
+                    let of = if of == InUse::Gpus { "GPUs" } else { "cores" };
+                    match has_starts {
+                        true => format!("at most {most} {of} were in use at once in the log, so there are {nodes}"),
+                        false => format!(
+                            "the log does not state starts; at most {most} {of} would have been in use if no job had \
+                             waited, so there are {nodes}"
+                        ),
+                    }
+                }
+            };
             warn(&format!("note: {why}; --nodes states another number\n"));
-            (count, format!("# At {}.\n", &why[3..]))
+            (count, format!("# {}{}.\n", why[..1].to_uppercase(), &why[1..]))
         }
-        None => (2, String::new()),
     };
     format!(
         "# The machines. `dryrack catalog machines` lists names; a machine can also be described by its parts:\n\
@@ -280,14 +302,11 @@ fn nodes_of_machine(chosen: &Chosen, gpus: u32) -> String {
 }
 
 /// A plan that finds how few of the nodes are enough, if the list shows how many GPUs were in use.
-fn plan_text(scenario: &Path, logged: &Logged, gpus: u32) -> Option<String> {
-    let (resample, per_node) = (logged.resample()?, u64::from(gpus));
-    if logged.gpus() == 0 || per_node == 0 {
-        return None;
-    }
-    let hours = logged.hours().max(1);
-    let mean = (logged.facts.gpu_seconds / 3600 / hours).div_ceil(per_node).max(1);
-    let most = logged.gpus().div_ceil(per_node).max(mean) * 3 / 2 + 2;
+fn plan_text(scenario: &Path, logged: &Logged, machine: &str) -> Option<String> {
+    let (resample, (size, [most, mean])) = (logged.resample()?, logged.nodes(machine)?);
+    let (most, hours) = (most.max(mean) * 3 / 2 + 2, logged.hours().max(1));
+    let objective = if size.of == InUse::Gpus { "gpus" } else { "nodes" };
+    let ever = if size.has_starts { "were ever in use at once" } else { "would be in use at once if no job waited" };
     // The run begins with an empty cluster, and the last jobs of the list run on alone. Neither is measured.
     let window = match hours / 24 {
         0..3 => String::new(),
@@ -301,9 +320,9 @@ fn plan_text(scenario: &Path, logged: &Logged, gpus: u32) -> Option<String> {
          # one lucky list. If all of 60 seeds hold, at least 95% of such lists do, with 95% confidence.\n\
          set: {{trace.resample: {resample}{window}}}\n\
          seeds: 1..60\n\
-         # From the nodes that were in use on average to half as many again as were ever in use at once.\n\
+         # From the nodes that were in use on average to half as many again as {ever}.\n\
          factors:\n  nodes: {{set: nodes.node.count, values: {mean}..{most}}}\n\
-         minimize: gpus\n\
+         minimize: {objective}\n\
          constraints:\n  - p95(queue_wait) <= 2h\n\
          method: search\n",
         serde_json::to_string(&name).expect("text has a JSON form"),
@@ -358,7 +377,7 @@ fn trace_text(out: &Path, logged: &Logged) -> Result<String, Failure> {
     };
     let path = found.strip_prefix(&folder).unwrap_or(&found).display().to_string();
     let path = serde_json::to_string(&path).expect("text has a JSON form");
-    let days = logged.length().as_nanos() / 86_400_000_000_000;
+    let days = logged.length.as_nanos() / 86_400_000_000_000;
     let window = match days {
         0..2 => String::new(),
         days => format!(
@@ -366,7 +385,7 @@ fn trace_text(out: &Path, logged: &Logged) -> Result<String, Failure> {
              # until: {days}d\n# warm_up: 1d\n"
         ),
     };
-    let (why, nodes) = match logged.facts.on_unstated_nodes {
+    let (why, nodes) = match logged.on_unstated_nodes {
         0 => ("", ""),
         _ => (
             "# The list does not state nodes. A job takes the fewest nodes that can hold its GPUs; with `any`, its GPUs may be\n\
@@ -374,9 +393,16 @@ fn trace_text(out: &Path, logged: &Logged) -> Result<String, Failure> {
             ", gpu_nodes: fewest",
         ),
     };
+    let (left_out, keys) = match &logged.keys {
+        None => (String::new(), String::new()),
+        Some((keys, why)) => {
+            warn(&format!("note: {why}; `{keys}` in the scenario leaves out what lies beyond\n"));
+            (format!("# {why}.\n# These keys leave out what lies beyond: {keys}\n"), format!(", {keys}"))
+        }
+    };
     Ok(format!(
-        "# The recorded jobs, submitted when they were.\n{why}\
-         trace: {{format: {}, file: {path}{nodes}}}\n{window}\
+        "# The recorded jobs, submitted when they were.\n{why}{left_out}\
+         trace: {{format: {}, file: {path}{nodes}{keys}}}\n{window}\
          # What must hold. `dryrack test` fails if it does not; docs/src/expectations.md lists all forms.\n\
          expect:\n  - p95(queue_wait) <= 2h\n",
         logged.format.name()

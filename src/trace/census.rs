@@ -184,7 +184,7 @@ impl Census {
 
 /// The largest sum of what is in use at one instant, and the first such instant. What ends at an instant is given back
 /// before other tasks start.
-fn most_in_use(uses: &mut [(u64, i64)]) -> (u64, Option<u64>) {
+pub(super) fn most_in_use(uses: &mut [(u64, i64)]) -> (u64, Option<u64>) {
     uses.sort_unstable();
     let (mut now, mut most) = (0_i64, (0_i64, None));
     for (at, change) in uses.iter() {

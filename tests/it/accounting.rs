@@ -8,6 +8,9 @@ trials! {
     Nothing: [
         a_job_that_still_runs_is_replayed_with_its_limit_and_each_command_says_so,
         lists_that_overlap_have_each_job_once,
+        a_job_long_before_all_others_is_left_out_by_a_key,
+        a_list_without_starts_or_gpus_gets_the_nodes_that_it_would_use,
+        virtual_clusters_share_nodes_that_have_no_label,
         a_gpu_that_only_the_trace_names_is_told_with_the_line_that_allows_others,
         a_range_that_misses_its_end_is_refused_and_a_load_may_stay_the_same,
     ]
@@ -63,6 +66,61 @@ fn lists_that_overlap_have_each_job_once() {
     let (_, text) = said(dir.path(), &["init", "s.yaml", "--trace", "jobs.txt"]);
     assert!(text.contains("the trace jobs.txt has 2 rows of jobs that other rows state too"), "{text}");
     assert!(text.contains("at most 8 GPUs were in use at once"), "{text}");
+}
+
+/// The first of 41 jobs was submitted 30 days before the others, which come every hour.
+fn a_job_long_before_all_others_is_left_out_by_a_key() {
+    let mut list = "job,submit_s,duration_s,gpus,wait_s\n".to_string();
+    let start = 1_790_000_000;
+    for (job, at) in std::iter::once(0).chain((0..40).map(|hour| 30 * 86_400 + hour * 3600)).enumerate() {
+        list.push_str(&format!("{job},{},3600,1,0\n", start + at));
+    }
+    let dir = written(&[("jobs.csv", &list)]);
+    let (_, text) = said(dir.path(), &["init", "s.yaml", "--trace", "jobs.csv"]);
+    let note = "note: 1 of 41 jobs was submitted long before the others: 30d pass without a submission; \
+                `from: 2026-10-21` in the scenario leaves out what lies beyond";
+    assert!(text.contains(note), "{text}");
+    let plan = std::fs::read_to_string(dir.path().join("s.plan.yaml")).expect("written");
+    assert!(plan.contains("block: 1h, cycle: 1h}}") && plan.contains("values: 1..3"), "{plan}");
+    let (code, text) = said(dir.path(), &["trace", "check", "s.yaml"]);
+    assert!(code == 0 && !text.contains("submitted long before"), "{text}");
+    let scenario = std::fs::read_to_string(dir.path().join("s.yaml")).expect("written");
+    std::fs::write(dir.path().join("all.yaml"), scenario.replace(", from: 2026-10-21", "")).expect("ours");
+    let (_, text) = said(dir.path(), &["trace", "check", "all.yaml"]);
+    assert!(text.contains("warning: of the trace jobs.csv, 1 of 41 jobs was submitted long before"), "{text}");
+    assert!(text.contains("write `from: 2026-10-21` in `trace:`"), "{text}");
+}
+
+/// Jobs of 60 seconds that were submitted at once: 3 of 16 GPUs, or of 64 cores. A machine has 8 GPUs and 96 cores.
+fn a_list_without_starts_or_gpus_gets_the_nodes_that_it_would_use() {
+    let rows = [
+        ("gpus", "16", "at most 48 GPUs would have been in use if no job had waited, so there are 6 nodes"),
+        ("processors", "64", "at most 192 cores would have been in use if no job had waited, so there are 2 nodes"),
+        ("user", "1", "a100-80g-x8 has nothing of what the log shows in use, so there are 2 nodes, as a guess"),
+    ];
+    for (column, value, note) in rows {
+        let jobs: String = (1..=3).map(|job| format!("{job},0,60,{value}\n")).collect();
+        let jobs = format!("job,submit_s,duration_s,{column}\n{jobs}4,90000,60,{value}\n");
+        let dir = written(&[("jobs.csv", &jobs)]);
+        let (_, text) = said(dir.path(), &["init", "s.yaml", "--trace", "jobs.csv"]);
+        assert!(text.contains(note), "{text}");
+        assert_eq!(dir.path().join("s.plan.yaml").exists(), column != "user", "{column}");
+        assert_eq!(said(dir.path(), &["run", "s.yaml"]).0, 0, "{column}");
+    }
+}
+
+fn virtual_clusters_share_nodes_that_have_no_label() {
+    let jobs = "job,submit_s,duration_s,gpus,virtual_cluster\n1,0,60,8,a\n2,0,60,8,b\n";
+    let one = "scenario: One node\nnodes: [{name: n, machine: a100-80g-x8}]\ntrace: {format: csv, file: jobs.csv}\n";
+    let two = one.replace("x8}]", "x8, labels: {vc: a}}]");
+    let dir = written(&[("jobs.csv", jobs), ("one.yaml", one), ("two.yaml", &two)]);
+    let (code, text) = said(dir.path(), &["trace", "check", "one.yaml"]);
+    assert_eq!(code, 0, "{text}");
+    assert!(
+        text.contains("jobs of 2 virtual clusters of jobs.csv share all nodes, because no node has the label `vc`")
+    );
+    let (code, text) = said(dir.path(), &["trace", "check", "two.yaml"]);
+    assert!(code == 1 && text.contains("1 of 2 jobs can never run: no node has the label `vc: b`"), "{text}");
 }
 
 fn a_gpu_that_only_the_trace_names_is_told_with_the_line_that_allows_others() {

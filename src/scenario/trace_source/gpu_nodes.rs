@@ -42,6 +42,12 @@ impl NodeKinds {
         NodeKinds { rule: asked.gpu_nodes.unwrap_or(GpuNodes::Fewest), kinds: kinds.collect() }
     }
 
+    /// The virtual cluster in which a task must stay. None if no node has one: the nodes are then one cluster.
+    pub fn cluster<'t>(&self, task: &'t TraceTask) -> Option<&'t str> {
+        let is_divided = self.kinds.iter().any(|kind| kind.virtual_cluster.is_some());
+        task.virtual_cluster.as_deref().filter(|_| is_divided)
+    }
+
     /// The number of tasks of a task with this many GPUs of any of these models: one for each of the fewest nodes that
     /// could hold them, or one for each GPU. If no node has such a GPU, it is one, and the task can never run.
     pub fn tasks(&self, task: &TraceTask, models: &[Arc<str>]) -> u32 {
@@ -49,7 +55,7 @@ impl NodeKinds {
         if self.rule == GpuNodes::Any {
             return gpus;
         }
-        let cluster = task.virtual_cluster.as_deref();
+        let cluster = self.cluster(task);
         let reachable =
             self.kinds.iter().filter(|kind| cluster.is_none() || kind.virtual_cluster.as_deref() == cluster);
         let usable = |kind: &NodeKind| kind.gpus.iter().filter(|gpu| models.is_empty() || models.contains(gpu)).count();
@@ -69,17 +75,30 @@ pub(super) fn is_of_whole_gpus(task: &TraceTask, format: Format) -> bool {
     }
 }
 
-/// Notes how tasks of several GPUs are placed, unless the scenario states it.
+/// Notes how tasks of several GPUs are placed, unless the scenario states it, and whether virtual clusters share nodes.
 #[derive(Default)]
-pub(super) struct UnstatedNodes(usize);
+pub(super) struct UnstatedNodes(usize, BTreeSet<String>);
 
 impl UnstatedNodes {
     /// Adds a chosen task.
     pub fn add(&mut self, task: &TraceTask, format: Format) {
-        self.0 += usize::from(is_of_whole_gpus(task, format) && task.gpus.is_some_and(|gpus| gpus > 1));
+        let is_of_whole_gpus = is_of_whole_gpus(task, format);
+        self.0 += usize::from(is_of_whole_gpus && task.gpus.is_some_and(|gpus| gpus > 1));
+        if let Some(cluster) = task.virtual_cluster.as_ref().filter(|name| is_of_whole_gpus && !self.1.contains(*name))
+        {
+            self.1.insert(cluster.clone());
+        }
     }
 
     pub fn note(&self, format: Format, asked: &TraceSettings<'_>, world: &mut World) {
+        let has_vc = world.nodes.iter().any(|node| node.spec.shape.labels.contains_key(VC));
+        if !self.1.is_empty() && !has_vc {
+            world.assumed.insert(format!(
+                "jobs of {} of {} share all nodes, because no node has the label `{VC}`",
+                counted(self.1.len(), "virtual cluster"),
+                asked.called()
+            ));
+        }
         if self.0 == 0 || asked.gpu_nodes.is_some() {
             return;
         }

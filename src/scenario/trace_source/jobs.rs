@@ -362,13 +362,13 @@ fn processors(task: &TraceTask) -> Demand {
 
 /// A gang with one task for each node that `gpu_nodes` gives to it, or for each GPU if they may be anywhere. Each task
 /// gets an equal part of the GPUs, rounded up. A single task if there are no GPUs. If the task has a virtual cluster, the
-/// gang runs on its nodes.
+/// gang runs on its nodes, if any node has one.
 fn whole_gpus(task: &TraceTask, (names, kinds): (&GpuNames, &NodeKinds)) -> Demand {
     let (gpus, models) = (task.gpus.unwrap_or(0), names.of(task));
     let tasks = kinds.tasks(task, &models);
     let count = gpus.div_ceil(tasks);
     let each = GpuDemand { count, take: GpuTake::Whole, models, min_memory: None };
-    let labels = task.virtual_cluster.iter().map(|cluster| (Arc::from(VC), Arc::from(cluster.as_str()))).collect();
+    let labels = kinds.cluster(task).into_iter().map(|cluster| (Arc::from(VC), Arc::from(cluster))).collect();
     let need = TaskDemand { gpus: (gpus > 0).then_some(each), labels, ..TaskDemand::cpu_only(MilliCpu::ZERO) };
     Demand { tasks, gang: if count > 1 && tasks > 1 { Gang::Spread } else { Gang::Anywhere }, ..Demand::of(need) }
 }

@@ -63,7 +63,7 @@ use super::world::World;
 use dryrack_metrics::ResampledFrom;
 use dryrack_scheduler::Target;
 use dryrack_trace::{
-    self as trace, Format, Index, NodeTrace, RunBasis, Tally, TaskTrace, TraceContent, TraceEntry, TraceTask,
+    self as trace, Format, Index, NodeTrace, RunBasis, Strays, Tally, TaskTrace, TraceContent, TraceEntry, TraceTask,
 };
 use dryrack_units::{SimDuration, SimTime, counted, date};
 use dryrack_yaml::{Entry, Fields, Node, Report, Span, Tree, text, value};
@@ -320,6 +320,17 @@ fn surveyed(
     }
     unstated.note(format, asked, world);
     unfinished.note(&tasks.tally, asked, world, report);
+    // With an order of its own, tasks are not submitted when they were.
+    let is_plain = asked.order.is_none() && asked.tune.is_none();
+    let submits: Vec<SimTime> = selected.rows().filter(|_| is_plain).map(|row| tasks.tasks[row].submit).collect();
+    if let Some(strays) = Strays::among(&submits) {
+        let message = format!("of the trace {}, {}", asked.called(), strays.sentence());
+        let help = format!(
+            "write `{}` in `trace:`; most of the run, and of its resampled days, would be empty",
+            strays.keys()
+        );
+        report.warning(asked.span, message, help);
+    }
     counts
 }
 

@@ -1,0 +1,120 @@
+//! The size of the cluster that a list of tasks ran on, as far as the list shows it.
+
+use dryrack_units::{GpuShare, SimDuration, SimTime};
+
+use super::census::most_in_use;
+use super::row::{RunBasis, TraceTask};
+use super::strays::Strays;
+
+/// What was in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InUse {
+    Gpus,
+    Cores,
+}
+
+/// How much of it was in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    pub of: InUse,
+    /// The most at once, rounded up.
+    pub most: u64,
+    /// The unit seconds of all tasks.
+    pub seconds: u64,
+    /// Whether the list states when tasks started. If not, each is taken to have started when it was submitted.
+    pub has_starts: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Brief {
+    submit: SimTime,
+    wait: Option<SimDuration>,
+    run: SimDuration,
+    has_run: bool,
+    /// In thousandths.
+    gpus: u64,
+    cores: u64,
+}
+
+/// What the tasks seen so far used, and when.
+#[derive(Debug, Default)]
+pub struct Sizing(Vec<Brief>);
+
+impl Sizing {
+    pub fn add(&mut self, task: &TraceTask) {
+        let share = task.gpu_share.unwrap_or(GpuShare::WHOLE).get();
+        let cores = task.cpu.map_or(0, |cpu| cpu.get());
+        self.0.push(Brief {
+            submit: task.submit,
+            wait: task.recorded_wait.filter(|_| task.run_basis != RunBasis::WholeStay),
+            run: task.run,
+            has_run: task.run_basis != RunBasis::NotRecorded && !task.run.is_zero(),
+            gpus: u64::from(task.gpus.unwrap_or(0)) * u64::from(share),
+            cores: task.processors.map_or(cores, |processors| u64::from(processors) * 1000),
+        });
+    }
+
+    /// Leaves out tasks that were submitted long before or after all others, and returns what they were.
+    pub fn without_strays(&mut self) -> Option<Strays> {
+        self.0.sort_by_key(|task| task.submit);
+        let submits: Vec<SimTime> = self.0.iter().map(|task| task.submit).collect();
+        let strays = Strays::among(&submits)?;
+        self.0.retain(|task| (strays.first..=strays.last).contains(&task.submit));
+        Some(strays)
+    }
+
+    /// The time from the first submission to the last.
+    pub fn length(&self) -> SimDuration {
+        let submits = self.0.iter().map(|task| task.submit);
+        submits.clone().min().zip(submits.max()).map_or(SimDuration::ZERO, |(first, last)| last.since(first))
+    }
+
+    /// The GPUs in use, or the cores if no task had GPUs. `None` if the list shows neither.
+    pub fn size(&self) -> Option<Size> {
+        let has_starts = self.0.iter().any(|task| task.wait.is_some());
+        let size = |of: InUse| {
+            let amount = |task: &Brief| if of == InUse::Gpus { task.gpus } else { task.cores };
+            let (mut uses, mut time) = (Vec::new(), 0);
+            for task in self.0.iter().filter(|task| task.has_run && amount(task) > 0) {
+                time += u128::from(amount(task)) * u128::from(task.run.as_nanos());
+                if task.wait.is_some() || !has_starts {
+                    let start = task.submit.saturating_add(task.wait.unwrap_or(SimDuration::ZERO));
+                    let taken = i64::try_from(amount(task)).unwrap_or(i64::MAX);
+                    uses.push((start.as_nanos(), taken));
+                    uses.push((start.saturating_add(task.run).as_nanos(), -taken));
+                }
+            }
+            let most = most_in_use(&mut uses).0.div_ceil(1000);
+            let seconds = u64::try_from(time / 1_000_000_000_000).unwrap_or(u64::MAX);
+            (most > 0).then_some(Size { of, most, seconds, has_starts })
+        };
+        size(InUse::Gpus).or_else(|| size(InUse::Cores))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// On paper: 4 cores from 0 to 10 s, and 2 cores from 5 s. With a wait of 10 s, the second begins when the first ends.
+    #[test]
+    fn cores_count_where_there_are_no_gpus_and_starts_are_submissions_where_none_is_stated() {
+        let task = |submit, run, cores| {
+            let task = TraceTask::new("a".into(), 1, SimTime::from_secs(submit), SimDuration::from_secs(run));
+            TraceTask { processors: Some(cores), ..task }
+        };
+        let mut sizing = Sizing::default();
+        sizing.add(&task(0, 10, 4));
+        sizing.add(&task(5, 10, 2));
+        assert_eq!(sizing.size(), Some(Size { of: InUse::Cores, most: 6, seconds: 60, has_starts: false }));
+        let mut sizing = Sizing::default();
+        for (task, wait) in [(task(0, 10, 4), 0), (task(5, 10, 2), 5)] {
+            sizing.add(&TraceTask { recorded_wait: Some(SimDuration::from_secs(wait)), ..task });
+        }
+        assert_eq!(sizing.size(), Some(Size { of: InUse::Cores, most: 4, seconds: 60, has_starts: true }));
+        let mut sizing = Sizing::default();
+        sizing.add(&TraceTask { gpus: Some(3), ..task(0, 10, 100) });
+        assert_eq!(sizing.size().map(|size| (size.of, size.most)), Some((InUse::Gpus, 3)));
+        assert_eq!(Sizing::default().size(), None);
+    }
+}
