@@ -173,6 +173,10 @@ pub struct SlotOptions {
     pub window: SimDuration,
     /// Maximum number of jobs in the queue that a pass examines: `bf_max_job_test`.
     pub depth: u32,
+    /// Whether a job in several partitions reserves nodes only in the first of them in which it can. In the others, it
+    /// can only begin at once: `bf_one_resv_per_job`.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub one_reservation_per_job: bool,
     #[serde(default, skip_serializing_if = "Rounding::is_down")]
     pub rounding: Rounding,
     #[serde(default, skip_serializing_if = "Outlook::is_from_now")]
@@ -208,6 +212,10 @@ pub enum Rounding {
     Outwards,
 }
 
+fn is_no(flag: &bool) -> bool {
+    !flag
+}
+
 impl Rounding {
     fn is_down(&self) -> bool {
         *self == Rounding::Down
@@ -217,7 +225,14 @@ impl Rounding {
 impl Default for SlotOptions {
     fn default() -> SlotOptions {
         let (minute, day) = (SimDuration::from_secs(60), SimDuration::from_secs(86_400));
-        SlotOptions { resolution: minute, window: day, depth: 500, rounding: Rounding::Down, outlook: Outlook::FromNow }
+        SlotOptions {
+            resolution: minute,
+            window: day,
+            depth: 500,
+            one_reservation_per_job: false,
+            rounding: Rounding::Down,
+            outlook: Outlook::FromNow,
+        }
     }
 }
 

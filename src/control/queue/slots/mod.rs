@@ -25,7 +25,7 @@ mod planned;
 pub(super) mod table;
 pub(super) mod time;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
@@ -43,6 +43,18 @@ use plain::{fleet_of, plan_plainly};
 use planned::Plan;
 use table::{SlotSearch, Table};
 use time::{SECOND, down_to, earlier, limit_of};
+
+/// The jobs that have a reservation, if each job may have only one.
+#[derive(Default)]
+struct Reserved(BTreeSet<ReplicaIndex>);
+
+impl Reserved {
+    /// Whether the plan is no further reservation of a job that may have only one.
+    fn admits(&mut self, core: &Core, index: ReplicaIndex, plan: &Plan) -> bool {
+        let mut is_first = || self.0.insert(index);
+        !core.profile.scheduler.slots.one_reservation_per_job || !matches!(plan, Plan::Reserve(..)) || is_first()
+    }
+}
 
 /// For each demand, the time until which enough nodes that have room for it now have no reservation. The number is the
 /// count of changes in the pass when this was computed.
@@ -67,12 +79,17 @@ impl Queue {
     fn backfill_plainly(&mut self, core: &mut Core, waiting: &[InPartition]) {
         let now = down_to(core.now, SECOND);
         let mut table = plain::Table::new(now, core.profile.scheduler.slots, core.fleet.len());
+        let mut reserved = Reserved::default();
         for own in waiting {
             let index = own.replica;
             if !core.store.waits_in_queue(index) || self.denied(core, *own).is_some() {
                 continue;
             }
-            match plan_plainly(core, index, &table, self.ground_of(core, *own)) {
+            let plan = plan_plainly(core, index, &table, self.ground_of(core, *own));
+            if !reserved.admits(core, index, &plan) {
+                continue;
+            }
+            match plan {
                 Plan::Start(candidate, free) => self.start_in_slots(core, *own, candidate, &free),
                 Plan::Reserve(start, nodes) => table.reserve(start, limit_of(core, index), &nodes),
                 Plan::Nothing => {}
@@ -90,6 +107,7 @@ impl Queue {
         // Demands, limits and partitions for which no plan was found, with the number of changes in the pass at that time.
         let mut in_vain: BTreeMap<(u32, SimDuration, usize), u32> = BTreeMap::new();
         let mut open = FreeUntil::new();
+        let mut reserved = Reserved::default();
         let mut changes = 0;
         let mut left = waiting;
         loop {
@@ -120,6 +138,9 @@ impl Queue {
                 let attempt = core.store[index].attempt_id();
                 let plainly = plan_plainly(core, index, plain, self.ground_of(core, *own));
                 assert_eq!(plan, plainly, "{attempt}: the plan is not the plain one");
+            }
+            if !reserved.admits(core, index, &plan) {
+                continue;
             }
             changes += u32::from(plan != Plan::Nothing);
             match plan {

@@ -1,7 +1,6 @@
 //! Jobs in several partitions (`sbatch --partition=a,b`). Each pass visits such a job once for each of its partitions, in
 //! the order of the partitions' tiers and of the priority that the job has in each. The job begins in the first partition
-//! in which it fits. Backfilling can reserve nodes for it in each of them: `bf_one_resv_per_job` of slurm.conf(5) is not
-//! set.
+//! in which it fits. Backfilling can reserve nodes for it in each of them, unless `one_reservation_per_job` is set.
 
 use std::collections::BTreeMap;
 
