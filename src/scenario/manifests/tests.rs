@@ -83,7 +83,7 @@ fn a_pod_on_a_node_has_its_age() {
 ",
         POD.replace("spec: {", "spec: {nodeName: n, ")
     ));
-    let old = &loaded.rehearsal.arrivals[0];
+    let old = loaded.rehearsal.arrivals.iter().find(|arrival| arrival.spec.name.ends_with("old")).expect("the pod");
     assert_eq!(old.behavior.run, Some(SimDuration::from_secs(50 * 60)));
     let pod = old.spec.pod.as_ref().expect("it is a pod");
     assert_eq!(pod.status.start_time, Some(dryrack_objects::Seconds(-600)));
