@@ -21,8 +21,8 @@ use super::swarm_watch::Watch;
 use super::test::pool;
 use dryrack_control::Profile;
 use dryrack_engine::{
-    Bound, MOST_RECORDS_OF_A_WORLD, Progress, Rehearsal, RunOptions, Runaway, WorldResult, draw_pod_world, draw_world,
-    run, run_world,
+    Bound, MOST_RECORDS_OF_A_WORLD, Progress, Rehearsal, RunOptions, Runaway, WorldResult, draw_pod_world,
+    draw_slurm_world, draw_world, run, run_world,
 };
 use dryrack_event::{Digest, Digester, Outcome};
 use dryrack_profile::{load_profile, profile_names};
@@ -63,6 +63,8 @@ enum WorldKind {
     Any,
     /// Pods with taints, affinity, spreading and gangs under the Kubernetes profiles, and queues of Kueue
     Pods,
+    /// Partitions, jobs in several of them, QOS, preemption and reservations under the profiles of Slurm
+    Slurm,
 }
 
 impl WorldKind {
@@ -70,6 +72,7 @@ impl WorldKind {
         match self {
             WorldKind::Any => draw_world(seed, profiles),
             WorldKind::Pods => draw_pod_world(seed, profiles),
+            WorldKind::Slurm => draw_slurm_world(seed, profiles),
         }
     }
 }
@@ -196,7 +199,8 @@ impl World<'_> {
         progress: &Progress,
         marks: Option<&ReachedMarks>,
     ) -> Result<JudgedWorld, String> {
-        let mut rehearsal = self.kind.draw(self.seed, self.profiles);
+        let drawn = guarded_run(|| self.kind.draw(self.seed, self.profiles));
+        let mut rehearsal = drawn.map_err(|broken| self.fault(broken, None, progress))?;
         let mut ran = guarded_run(|| run_world(&rehearsal, progress));
         let endless_from = match ran {
             Err(WorkFailure::Runaway(Runaway { bound: Bound::Records, .. })) => endless_from(&rehearsal, progress),
@@ -257,6 +261,7 @@ fn repeat(kind: WorldKind, seed: u64) -> String {
     match kind {
         WorldKind::Any => format!("dryrack swarm --seeds {seed}"),
         WorldKind::Pods => format!("dryrack swarm --seeds {seed} --world pods"),
+        WorldKind::Slurm => format!("dryrack swarm --seeds {seed} --world slurm"),
     }
 }
 

@@ -79,10 +79,18 @@ const PODS_THAT_BROKE: [(&str, &str); 10] = [
     ("73157", "the same in a job whose pods are spread"),
 ];
 
+/// The same for worlds of Slurm.
+const SLURM_THAT_BROKE: [(&str, &str); 3] = [
+    ("7", "a job that never fits was said to be unfit if nodes were kept for others"),
+    ("69", "a place was explained as if nodes of completing jobs were free"),
+    ("237", "a job that picks its GPUs got other GPUs if nodes were kept for others"),
+];
+
 fn random_worlds_that_broke_once_hold() {
     let of_any = WORLDS_THAT_BROKE.map(|broke| ("any", broke));
     let of_pods = PODS_THAT_BROKE.map(|broke| ("pods", broke));
-    for (world, (seed, what)) in of_any.into_iter().chain(of_pods) {
+    let of_slurm = SLURM_THAT_BROKE.map(|broke| ("slurm", broke));
+    for (world, (seed, what)) in of_any.into_iter().chain(of_pods).chain(of_slurm) {
         let said = stdout(empty().path(), &["swarm", "--world", world, "--seeds", seed], 0);
         assert!(said.ends_with(": 0 broke an invariant\n"), "{seed}, {what}: {said}");
     }

@@ -142,10 +142,19 @@ fn judge_waiting(
     if let Some(reason) = over.into_iter().find(|reason| reasons.contains(*reason)) {
         return Err(format!("{reason} is over"));
     }
-    let rules = [Reason::QuotaExceeded, Reason::Dependency, Reason::DependencyNeverSatisfied, Reason::ArrayTaskLimit];
+    let rules = [
+        Reason::QuotaExceeded,
+        Reason::Dependency,
+        Reason::DependencyNeverSatisfied,
+        Reason::ArrayTaskLimit,
+        // The advance reservation of the job is over.
+        Reason::Reservation,
+    ];
     let is_held_by_rule = rules.into_iter().any(|rule| reasons.contains(rule));
-    let is_behind = reasons.contains(Reason::QueueOrder);
-    let has_head = waiting.iter().any(|(other, reasons)| *other != own && !reasons.contains(Reason::QueueOrder));
+    let is_behind_others =
+        |reasons: &Histogram| reasons.contains(Reason::QueueOrder) || reasons.contains(Reason::HeldForPriority);
+    let is_behind = is_behind_others(reasons);
+    let has_head = waiting.iter().any(|(other, reasons)| *other != own && !is_behind_others(reasons));
     if is_behind && !has_head {
         return Err("nothing else is ahead of it".to_string());
     }

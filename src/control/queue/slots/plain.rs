@@ -209,15 +209,21 @@ fn is_completing(core: &Core, candidate: &Candidate) -> bool {
 
 /// The fleet with only these nodes, and without the claims of completing attempts.
 pub(in crate::queue) fn fleet_of(core: &Core, free: &Nodes) -> Fleet {
+    let mut fleet = fleet_with_only(core, free);
+    for kept in core.kept.claims.values().flat_map(|kept| kept.claims()) {
+        fleet.release(kept);
+    }
+    fleet
+}
+
+/// The fleet with only these nodes.
+pub(in crate::queue) fn fleet_with_only(core: &Core, free: &Nodes) -> Fleet {
     let mut fleet = core.fleet.clone();
     for node in 0..free.0.len() {
         let node = NodeId::new(node);
         if !free.has(node) {
             fleet.set_node_state(node, NodeState::NotReady);
         }
-    }
-    for kept in core.kept.claims.values().flat_map(|kept| kept.claims()) {
-        fleet.release(kept);
     }
     fleet
 }

@@ -8,13 +8,14 @@ use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::flow::Held;
 use crate::queue::Queue;
+use crate::queue::backfill::plain::judge_on;
 use crate::queue::slots::bits::{contains, word_count};
-use crate::queue::slots::plain::{Nodes, fleet_of};
+use crate::queue::slots::plain::{Nodes, fleet_with_only};
 use crate::queue::slots::time::{SECOND, down_to, limit_of};
 use dryrack_event::{Histogram, Reason, Refusal};
 use dryrack_fleet::NodeStatus;
 use dryrack_ids::NodeId;
-use dryrack_scheduler::{Candidate, Decision, place_among_neighbours, room};
+use dryrack_scheduler::{Candidate, Decision, is_by_room, place_among_neighbours, room};
 use dryrack_units::{SimDuration, SimTime};
 
 /// The partitions and advance reservations whose jobs wait for the rest of the pass, and the nodes of these partitions.
@@ -158,7 +159,7 @@ fn decide_on(
     let found = place_on(core, index, &left);
     // A refusal is explained on all nodes, because its reasons count all of them.
     let visible = Nodes::of(left.iter().copied(), core.fleet.len());
-    core.examine_if_watched(index, |core| found.is_some().then(|| fleet_of(core, &visible)));
+    core.examine_if_watched(index, |core| found.is_some().then(|| fleet_with_only(core, &visible)));
     if let Some(candidate) = found {
         return Ok(candidate);
     }
@@ -168,18 +169,21 @@ fn decide_on(
     if lacks_reserved_nodes {
         reasons.add(Reason::InReservation, reserved);
     }
+    let mut refusal = Refusal::Unfit;
     match core.decide_now(index, 1) {
-        Decision::Refuse { reasons: others, .. } => {
-            others.iter().for_each(|(reason, count)| reasons.add(reason, count))
+        Decision::Refuse { refusal: own, reasons: others } => {
+            others.iter().for_each(|(reason, count)| reasons.add(reason, count));
+            // It was judged on all nodes, also on those that are kept for others.
+            refusal = own;
         }
-        // There is room in another partition of the job.
-        Decision::Place(_) if is_of_several(core, index) => reasons.add(Reason::QueueOrder, open.len() as u32),
+        // There is room in another partition of the job. This one may have no nodes at all.
+        Decision::Place(_) if is_of_several(core, index) => reasons.add(Reason::QueueOrder, (open.len() as u32).max(1)),
         Decision::Place(_) => {}
     }
     if reasons.is_empty() {
         reasons.add(Reason::InReservation, reserved);
     }
-    Err(Refused { held: (Refusal::Unfit, reasons), lacks_reserved_nodes })
+    Err(Refused { held: (refusal, reasons), lacks_reserved_nodes })
 }
 
 /// Whether a job is in several partitions, so that its demand allows more nodes than each of them has.
@@ -204,6 +208,11 @@ fn place_on(core: &Core, index: ReplicaIndex, nodes: &[NodeId]) -> Option<Candid
     let replica = &core.store[index];
     let demand = core.store.demand(replica.demand);
     let options = &core.profile.scheduler;
+    // Nodes alone do not decide about a job that picks its GPUs.
+    if !is_by_room(options, demand) {
+        let only = Nodes::of(nodes.iter().copied(), core.fleet.len());
+        return judge_on(core, index, &fleet_with_only(core, &only));
+    }
     let with_room = nodes.iter().copied().filter_map(|node| {
         let status: &NodeStatus = &core.fleet.node(node).status;
         (room(options, demand, &core.fleet, node, status) > 0).then(|| (node, status.clone()))
