@@ -345,8 +345,9 @@ mod tests {
         let rows = [
             ("p95 was 42m10.496591066s over 3", "p95 <= 30m", "p95 was 42m over 3"),
             ("p95 was 1h54s", "p95 <= 30m", "p95 was 1h01m"),
-            ("p95 was 1h54s", "p95 <= 1h", "p95 was 1h54s"),
-            ("p95 was 1h54s; 3 more", "p95 <= 1h30s", "p95 was 1h54s; 3 more"),
+            ("p95 was 1h54s", "p95 <= 1h", "p95 was 1h01m"),
+            ("p95 was 1h29s", "p95 <= 1h", "p95 was 1h29s"),
+            ("p95 was 1h54s; 3 more", "p95 <= 1h1m", "p95 was 1h54s; 3 more"),
             ("p95 was 2h; 3 more", "p95 <= 1h", "p95 was 2h; 3 more"),
             ("8 of 9 jobs", "p95 <= 1h", "8 of 9 jobs"),
         ];
