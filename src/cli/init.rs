@@ -77,7 +77,7 @@ impl Logged {
                 Ok(())
             })
             .map_err(|error| error.to_string())?;
-        let keys = sizing.without_strays().map(|strays| (strays.keys(), strays.sentence()));
+        let keys = sizing.without_outliers().map(|found| (found.keys(), found.sentence()));
         let (file, format, length) = (file.to_path_buf(), stream.format, sizing.length());
         Ok(Logged { file, format, on_unstated_nodes, length, size: sizing.size(), keys })
     }

@@ -3,8 +3,8 @@
 use dryrack_units::{GpuShare, SimDuration, SimTime};
 
 use super::census::most_in_use;
+use super::outliers::Outliers;
 use super::row::{RunBasis, TraceTask};
-use super::strays::Strays;
 
 /// What was in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,12 +55,12 @@ impl Sizing {
     }
 
     /// Leaves out tasks that were submitted long before or after all others, and returns what they were.
-    pub fn without_strays(&mut self) -> Option<Strays> {
+    pub fn without_outliers(&mut self) -> Option<Outliers> {
         self.0.sort_by_key(|task| task.submit);
         let submits: Vec<SimTime> = self.0.iter().map(|task| task.submit).collect();
-        let strays = Strays::among(&submits)?;
-        self.0.retain(|task| (strays.first..=strays.last).contains(&task.submit));
-        Some(strays)
+        let outliers = Outliers::among(&submits)?;
+        self.0.retain(|task| (outliers.first..=outliers.last).contains(&task.submit));
+        Some(outliers)
     }
 
     /// The time from the first submission to the last.

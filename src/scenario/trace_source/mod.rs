@@ -63,7 +63,7 @@ use super::world::World;
 use dryrack_metrics::ResampledFrom;
 use dryrack_scheduler::Target;
 use dryrack_trace::{
-    self as trace, Format, Index, NodeTrace, RunBasis, Strays, Tally, TaskTrace, TraceContent, TraceEntry, TraceTask,
+    self as trace, Format, Index, NodeTrace, Outliers, RunBasis, Tally, TaskTrace, TraceContent, TraceEntry, TraceTask,
 };
 use dryrack_units::{SimDuration, SimTime, counted, date};
 use dryrack_yaml::{Entry, Fields, Node, Report, Span, Tree, text, value};
@@ -323,11 +323,11 @@ fn surveyed(
     // With an order of its own, tasks are not submitted when they were.
     let is_plain = asked.order.is_none() && asked.tune.is_none();
     let submits: Vec<SimTime> = selected.rows().filter(|_| is_plain).map(|row| tasks.tasks[row].submit).collect();
-    if let Some(strays) = Strays::among(&submits) {
-        let message = format!("of the trace {}, {}", asked.called(), strays.sentence());
+    if let Some(outliers) = Outliers::among(&submits) {
+        let message = format!("of the trace {}, {}", asked.called(), outliers.sentence());
         let help = format!(
             "write `{}` in `trace:`; most of the run, and of its resampled days, would be empty",
-            strays.keys()
+            outliers.keys()
         );
         report.warning(asked.span, message, help);
     }

@@ -16,7 +16,7 @@ const DAY: SimDuration = SimDuration::from_secs(86_400);
 
 /// Few tasks that are separated from all others by a long gap in which nothing was submitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Strays {
+pub struct Outliers {
     /// The number of these tasks, before and after the others, and that of all tasks.
     pub before: usize,
     pub after: usize,
@@ -28,9 +28,9 @@ pub struct Strays {
     pub last: SimTime,
 }
 
-impl Strays {
+impl Outliers {
     /// Finds such tasks. The submissions must be in order.
-    pub fn among(submits: &[SimTime]) -> Option<Strays> {
+    pub fn among(submits: &[SimTime]) -> Option<Outliers> {
         let all = submits.len();
         let (few, whole) = (all / FEW, submits.last()?.since(*submits.first()?));
         let wide = DAY.max(SimDuration::from_nanos(whole.as_nanos() / WIDE));
@@ -39,7 +39,7 @@ impl Strays {
         let before = (1..=few).rev().find(is_wide).unwrap_or(0);
         let end = (all - few..all).find(is_wide).unwrap_or(all);
         let gap = [before, end].into_iter().filter(|at| (1..all).contains(at)).map(gap).max()?;
-        Some(Strays { before, after: all - end, all, gap, first: submits[before], last: submits[end - 1] })
+        Some(Outliers { before, after: all - end, all, gap, first: submits[before], last: submits[end - 1] })
     }
 
     /// The keys of `trace:` that leave these tasks out, such as `from: 2026-10-05`.
@@ -61,16 +61,16 @@ impl Strays {
 
     /// A sentence such as `1 of 1216 jobs was submitted long before the others: 46d pass without a submission`.
     pub fn sentence(&self) -> String {
-        let strays = self.before + self.after;
+        let outliers = self.before + self.after;
         let when = match (self.before, self.after) {
             (_, 0) => "before",
             (0, _) => "after",
             _ => "before or after",
         };
         format!(
-            "{strays} of {} {} submitted long {when} the others: {} pass without a submission",
+            "{outliers} of {} {} submitted long {when} the others: {} pass without a submission",
             counted(self.all, "job"),
-            if strays == 1 { "was" } else { "were" },
+            if outliers == 1 { "was" } else { "were" },
             SimDuration::from_secs(self.gap.as_nanos() / 3_600_000_000_000 * 3600)
         )
     }
@@ -90,22 +90,22 @@ mod tests {
     }
 
     #[test]
-    fn few_tasks_beyond_a_long_gap_are_strays() {
+    fn few_tasks_beyond_a_long_gap_are_outliers() {
         let rows: [(&[u64], Option<&str>); 6] = [
             (&[], None),
             (&[4], Some("offset: 4320000s")),
             (&[4, 20], Some("offset: 4320000s")),
             (&[90], Some("limit: 40")),
             (&[4, 90], Some("offset: 4320000s, limit: 40")),
-            // Three are not few, and a gap in a list is not a stray.
+            // Three are not few, and a gap in a list is not an outlier.
             (&[4, 4, 4], None),
         ];
         for (others, keys) in rows {
-            assert_eq!(Strays::among(&list(others)).map(|found| found.keys()).as_deref(), keys, "{others:?}");
+            assert_eq!(Outliers::among(&list(others)).map(|found| found.keys()).as_deref(), keys, "{others:?}");
         }
         let dates: Vec<SimTime> =
             list(&[4]).iter().map(|at| SimTime::from_secs(at.as_nanos() / 1_000_000_000 + 1_790_000_000)).collect();
-        let found = Strays::among(&dates).unwrap();
+        let found = Outliers::among(&dates).unwrap();
         assert_eq!(found.keys(), format!("from: {}", &dryrack_units::date::text(dates[1])[..10]));
         assert_eq!(
             found.sentence(),
