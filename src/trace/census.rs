@@ -7,7 +7,7 @@ use std::hash::BuildHasher;
 use foldhash::fast::FixedState;
 use serde::Serialize;
 
-use dryrack_units::{GpuShare, SimDuration, SimTime};
+use dryrack_units::{SimDuration, SimTime};
 
 use super::row::{RunBasis, TraceTask};
 use super::tally::Tally;
@@ -101,13 +101,13 @@ impl Census {
         self.on_unstated_nodes += u64::from(task.leaves_nodes_open());
         if let Some(gpus) = task.gpus {
             *self.gpus.entry(gpus).or_default() += 1;
-            let share = task.gpu_share.unwrap_or(GpuShare::WHOLE).get();
-            self.gpu_time += u128::from(gpus) * u128::from(share) * run;
+            let milli = task.gpu_milli();
+            self.gpu_time += u128::from(milli) * run;
             if let Some(wait) =
                 task.recorded_wait.filter(|_| matches!(task.run_basis, RunBasis::Executed | RunBasis::SoFar) && run > 0)
             {
                 let start = task.submit.as_nanos().saturating_add(wait.as_nanos());
-                let taken = i64::from(gpus).saturating_mul(i64::from(share));
+                let taken = i64::try_from(milli).unwrap_or(i64::MAX);
                 self.uses.extend([(start, taken), (start.saturating_add(task.run.as_nanos()), -taken)]);
             }
         }
@@ -327,6 +327,7 @@ fn percent(part: u64, whole: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dryrack_units::GpuShare;
 
     #[test]
     fn many_numbers_are_counted_in_ranges() {

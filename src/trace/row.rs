@@ -118,6 +118,11 @@ impl TraceTask {
         }
     }
 
+    /// The GPUs of the task, in thousandths.
+    pub fn gpu_milli(&self) -> u64 {
+        u64::from(self.gpus.unwrap_or(0)) * u64::from(self.gpu_share.unwrap_or(GpuShare::WHOLE).get())
+    }
+
     /// Whether the task has several GPUs, and the list does not state their nodes.
     pub fn leaves_nodes_open(&self) -> bool {
         self.gpus.is_some_and(|gpus| gpus > 1)

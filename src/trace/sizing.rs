@@ -1,6 +1,6 @@
 //! The size of the cluster that a list of tasks ran on, as far as the list shows it.
 
-use dryrack_units::{GpuShare, SimDuration, SimTime};
+use dryrack_units::{SimDuration, SimTime};
 
 use super::census::most_in_use;
 use super::outliers::Outliers;
@@ -42,14 +42,13 @@ pub struct Sizing(Vec<Brief>);
 
 impl Sizing {
     pub fn add(&mut self, task: &TraceTask) {
-        let share = task.gpu_share.unwrap_or(GpuShare::WHOLE).get();
         let cores = task.cpu.map_or(0, |cpu| cpu.get());
         self.0.push(Brief {
             submit: task.submit,
             wait: task.recorded_wait.filter(|_| task.run_basis != RunBasis::WholeStay),
             run: task.run,
             has_run: task.run_basis != RunBasis::NotRecorded && !task.run.is_zero(),
-            gpus: u64::from(task.gpus.unwrap_or(0)) * u64::from(share),
+            gpus: task.gpu_milli(),
             cores: task.processors.map_or(cores, |processors| u64::from(processors) * 1000),
         });
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use dryrack_units::{Bytes, GpuShare, MilliCpu, SimTime};
+use dryrack_units::{Bytes, MilliCpu, SimTime};
 
 use super::row::{RunBasis, TraceNode, TraceTask};
 
@@ -128,13 +128,10 @@ impl Demands {
         let at = task.submit;
         self.window = Some(self.window.map_or((at, at), |(from, to)| (from.min(at), to.max(at))));
         let run = u128::from(task.run.as_nanos());
-        let share = u128::from(task.gpu_share.unwrap_or(GpuShare::WHOLE).get());
         let cluster = task.virtual_cluster.clone();
-        let (pool, asked) = match (task.processors, task.gpus) {
-            (Some(processors), _) => (Pool::Processors, u128::from(processors) * 1000),
-            (None, gpus) => {
-                (Pool::Gpus { cluster, models: task.gpu_models.clone() }, u128::from(gpus.unwrap_or(0)) * share)
-            }
+        let (pool, asked) = match task.processors {
+            Some(processors) => (Pool::Processors, u128::from(processors) * 1000),
+            None => (Pool::Gpus { cluster, models: task.gpu_models.clone() }, u128::from(task.gpu_milli())),
         };
         if asked > 0 {
             let sum = self.asked.entry(pool).or_default();
@@ -266,7 +263,7 @@ fn name(pool: &Pool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dryrack_units::SimDuration;
+    use dryrack_units::{GpuShare, SimDuration};
 
     fn node(name: &str, model: &str, gpus: u32, cores: u64) -> TraceNode {
         TraceNode {

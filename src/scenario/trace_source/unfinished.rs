@@ -7,7 +7,7 @@
 use super::settings::TraceSettings;
 use crate::world::World;
 use dryrack_trace::{Oddity, RunBasis, Tally, TraceTask};
-use dryrack_units::{GpuShare, SimDuration, counted};
+use dryrack_units::{SimDuration, counted};
 use dryrack_yaml::Report;
 
 /// The length of a job that was still running.
@@ -47,9 +47,8 @@ impl Unfinished {
         let taken = running.of(task);
         self.jobs += 1;
         self.limited += usize::from(taken > task.run);
-        let gpus = u64::from(task.gpus.unwrap_or(0) * task.gpu_share.unwrap_or(GpuShare::WHOLE).get());
         for (sum, length) in self.hours.iter_mut().zip([task.run, taken]) {
-            *sum += gpus as f64 / 1000.0 * length.as_secs_f64() / 3600.0;
+            *sum += task.gpu_milli() as f64 / 1000.0 * length.as_secs_f64() / 3600.0;
         }
         task.run = taken;
     }
