@@ -1,6 +1,6 @@
 //! Lists that were written one after the other and have some jobs in common.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
@@ -16,9 +16,7 @@ pub(super) struct Overlap {
     /// For each job, each of its starts and each of its ends, by a hash: the place of its row in `held`, or `None` if
     /// nothing is held back.
     known: HashMap<u64, Option<u32>, FixedState>,
-    held: Vec<Option<RowResult>>,
-    /// The number of held rows that were given back.
-    returned: usize,
+    held: VecDeque<RowResult>,
 }
 
 /// What is known of a job: 0 if it waits, the time that it ran so far, or `None` if it has ended.
@@ -45,7 +43,7 @@ impl Overlap {
         // A row says more than those that know less of the same run.
         for less in [waits, runs].into_iter().take_while(|less| *less != id) {
             if let Some(place) = self.known.insert(less, None).flatten() {
-                self.held[place as usize] = Some(Err(Oddity::Repeated));
+                self.held[place as usize] = Err(Oddity::Repeated);
             }
         }
         match (self.known.get(&id).copied(), now) {
@@ -55,13 +53,13 @@ impl Overlap {
             }
             (None, Some(_)) => {
                 self.known.insert(id, Some(u32::try_from(self.held.len()).expect("fewer rows than 4 billion")));
-                self.held.push(Some(row));
+                self.held.push_back(row);
                 return None;
             }
             (Some(Some(place)), _) => {
                 let held = &mut self.held[place as usize];
-                if now >= held.as_ref().and_then(progress) {
-                    *held = Some(row);
+                if now >= progress(held) {
+                    *held = row;
                 }
             }
             (Some(None), _) => {}
@@ -71,7 +69,6 @@ impl Overlap {
 
     /// The next row that was held back, at the end of the file.
     pub(super) fn rest(&mut self) -> Option<RowResult> {
-        self.returned += 1;
-        self.held.get_mut(self.returned - 1)?.take()
+        self.held.pop_front()
     }
 }
