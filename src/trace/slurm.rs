@@ -471,12 +471,18 @@ impl<R: BufRead> Rows for JobcompRows<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::TaskTrace;
     use crate::rows::collect;
     use dryrack_units::{Bytes, SimTime};
 
     fn data(name: &str) -> String {
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/slurm").join(name))
             .unwrap()
+    }
+
+    fn sacct(text: &str) -> Result<TaskTrace, TraceError> {
+        let file = Path::new("s.txt");
+        collect(file, SacctRows::new(file, text.as_bytes())?)
     }
 
     /// Both files are about the same 16 jobs on the same cluster. One of these jobs never started. The output of
@@ -523,8 +529,7 @@ mod tests {
                 "JobID|Submit|Start|End|NNodes|NCPUS|AllocTRES|ReqTRES|AllocGRES|ReqGRES|ReqMem\n\
                  7|2026-11-21T17:10:00|2026-11-21T17:10:05|2026-11-21T18:10:05|2|8|{fields}\n"
             );
-            let file = Path::new("s.txt");
-            let read = SacctRows::new(file, table.as_bytes()).and_then(|rows| collect(file, rows)).unwrap();
+            let read = sacct(&table).unwrap();
             let found = &read.tasks[0];
             assert_eq!((found.gpus, found.ram), (gpus, ram.map(Bytes::new)), "{fields}");
         }
@@ -549,8 +554,7 @@ mod tests {
         }
         let table = "JobID|Submit|Start|End|Elapsed|Timelimit\n\
                      7|2026-11-21T17:10:00|2026-11-21T17:10:05|2026-11-21T18:10:05|00:50:00|02:00:00\n";
-        let file = Path::new("s.txt");
-        let read = SacctRows::new(file, table.as_bytes()).and_then(|rows| collect(file, rows)).unwrap();
+        let read = sacct(table).unwrap();
         // The job was suspended for ten minutes of the hour.
         assert_eq!(read.tasks[0].run, SimDuration::from_secs(3_000));
         assert_eq!(read.tasks[0].estimate, Some(SimDuration::from_secs(7_200)));
@@ -570,8 +574,7 @@ mod tests {
         for (fields, expected) in rows {
             let table =
                 format!("JobID|Timelimit|Submit|State|Start|End|ElapsedRaw\n7|60|2026-11-21T17:10:00|{fields}\n");
-            let file = Path::new("s.txt");
-            let read = SacctRows::new(file, table.as_bytes()).and_then(|rows| collect(file, rows)).unwrap();
+            let read = sacct(&table).unwrap();
             match expected {
                 Ok(run) => {
                     assert_eq!(
@@ -601,10 +604,9 @@ mod tests {
              3|RUNNING|{day}:00|{day}:05|Unknown|7\n4|RUNNING|{day}:00|{day}:05|Unknown|70\n\
              5|COMPLETED|{day}:00|{day}:05|{day}:55|50\n"
         );
-        let file = Path::new("s.txt");
         for lists in [[&first, &second], [&second, &first]] {
             let table = format!("{header}{}{header}{}", lists[0], lists[1]);
-            let read = SacctRows::new(file, table.as_bytes()).and_then(|rows| collect(file, rows)).unwrap();
+            let read = sacct(&table).unwrap();
             let mut found: Vec<(&str, u64, RunBasis)> = read
                 .tasks
                 .iter()
@@ -626,8 +628,7 @@ mod tests {
             for (job, user) in named.iter().enumerate() {
                 table.push_str(&format!("{job}|2026-11-21T17:10:00|2026-11-21T17:10:05|2026-11-21T18:10:05|{user}\n"));
             }
-            let file = Path::new("s.txt");
-            let read = SacctRows::new(file, table.as_bytes()).and_then(|rows| collect(file, rows)).unwrap();
+            let read = sacct(&table).unwrap();
             read.tasks.iter().map(|task| task.user).collect::<Vec<Option<u64>>>()
         };
         assert_eq!(of("User", &["ann", "bob", "ann", ""]), [Some(1), Some(2), Some(1), None]);
@@ -636,10 +637,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_told_with_its_line() {
-        let read = |text: &str| {
-            let file = Path::new("s.txt");
-            SacctRows::new(file, text.as_bytes()).and_then(|rows| collect(file, rows)).unwrap_err().to_string()
-        };
+        let read = |text: &str| sacct(text).unwrap_err().to_string();
         let header = "JobID|Submit|Start|End|AllocTRES\n";
         let rows = [
             ("JobID|Submit|Start\n", "s.txt:1: no column `End`; all of JobID, Submit, Start, End are needed"),
