@@ -78,23 +78,30 @@ impl Logged {
             })
             .map_err(|error| error.to_string())?;
         let keys = sizing.without_outliers().map(|found| (found.keys(), found.sentence()));
-        let (file, format, length) = (file.to_path_buf(), stream.format, sizing.length());
-        Ok(Logged { file, format, on_unstated_nodes, length, size: sizing.size(), keys })
+        Ok(Logged {
+            file: file.to_path_buf(),
+            format: stream.format,
+            on_unstated_nodes,
+            length: sizing.length(),
+            size: sizing.size(),
+            keys,
+        })
     }
 
     fn hours(&self) -> u64 {
         self.length.as_nanos() / 3_600_000_000_000
     }
 
-    /// The nodes that have what was in use at most and on average, and how many of it each has.
-    fn nodes(&self, machine: &str) -> Option<(Size, [u64; 2])> {
-        let (size, machine) = (self.size?, catalog::machine(machine)?);
+    /// The numbers of nodes that have the most that is in use at once, and what is in use on average. `None` if the
+    /// machine has nothing of it.
+    fn nodes(&self, size: Size, machine: &str) -> Option<[u64; 2]> {
+        let machine = catalog::machine(machine)?;
         let each = match size.of {
             InUse::Gpus => machine.gpus.iter().map(|gpus| u64::from(gpus.count)).sum(),
             InUse::Cores => machine.cpu.get() / 1000,
         };
         let mean = size.seconds / 3600 / self.hours().max(1);
-        (each > 0).then(|| (size, [size.most, mean].map(|amount| amount.div_ceil(each).max(1))))
+        (each > 0).then(|| [size.most, mean].map(|amount| amount.div_ceil(each).max(1)))
     }
 
     /// How to resample the list: in days if it has ten of them, otherwise in shorter blocks without the time of day.
@@ -270,25 +277,23 @@ fn nodes_of_machine(chosen: &Chosen) -> String {
         (Some(count), _) => (u64::from(count), String::new()),
         (None, None) => (2, String::new()),
         (None, Some(logged)) => {
-            let known = logged.nodes(&chosen.machine);
-            let count = known.map_or(2, |(_, [most, _])| most.min(u64::from(NODES_MAX)));
-            let nodes = counted(usize::try_from(count).unwrap_or(usize::MAX), "node");
+            let known = logged.size.map(|size| (size, logged.nodes(size, &chosen.machine)));
+            let count = known.and_then(|(_, nodes)| nodes).map_or(2, |[most, _]| most.min(u64::from(NODES_MAX)));
+            let of = if known.is_some_and(|(size, _)| size.of == InUse::Cores) { "cores" } else { "GPUs" };
             let why = match known {
-                None => format!(
-                    "{} has nothing of what the log shows in use, so there are {nodes}, as a guess",
-                    chosen.machine
-                ),
-                Some((Size { of, most, has_starts, .. }, _)) => {
-                    let of = if of == InUse::Gpus { "GPUs" } else { "cores" };
-                    match has_starts {
-                        true => format!("at most {most} {of} were in use at once in the log, so there are {nodes}"),
-                        false => format!(
-                            "the log does not state starts; at most {most} {of} would have been in use if no job had \
-                             waited, so there are {nodes}"
-                        ),
-                    }
+                None => "the log does not show how many GPUs or cores were in use".to_string(),
+                Some((_, None)) => format!("the log shows {of} in use, and {} has none", chosen.machine),
+                Some((Size { most, has_starts: true, .. }, _)) => {
+                    format!("at most {most} {of} were in use at once in the log")
                 }
+                Some((Size { most, .. }, _)) => format!(
+                    "the log does not state starts; at most {most} {of} would have been in use if no job had waited"
+                ),
             };
+            let are = if count == 1 { "is" } else { "are" };
+            let guess = if known.is_some_and(|(_, nodes)| nodes.is_some()) { "" } else { ", as a guess" };
+            let nodes = counted(usize::try_from(count).unwrap_or(usize::MAX), "node");
+            let why = format!("{why}, so there {are} {nodes}{guess}");
             warn(&format!("note: {why}; --nodes states another number\n"));
             (count, format!("# {}{}.\n", why[..1].to_uppercase(), &why[1..]))
         }
@@ -303,8 +308,9 @@ fn nodes_of_machine(chosen: &Chosen) -> String {
 
 /// A plan that finds how few of the nodes are enough, if the list shows how many GPUs were in use.
 fn plan_text(scenario: &Path, logged: &Logged, machine: &str) -> Option<String> {
-    let (resample, (size, [most, mean])) = (logged.resample()?, logged.nodes(machine)?);
-    let (most, hours) = (most.max(mean) * 3 / 2 + 2, logged.hours().max(1));
+    let (resample, size) = (logged.resample()?, logged.size?);
+    let [most, mean] = logged.nodes(size, machine)?;
+    let (largest, hours) = (most.max(mean) * 3 / 2 + 2, logged.hours().max(1));
     let objective = if size.of == InUse::Gpus { "gpus" } else { "nodes" };
     let ever = if size.has_starts { "were ever in use at once" } else { "would be in use at once if no job waited" };
     // The run begins with an empty cluster, and the last jobs of the list run on alone. Neither is measured.
@@ -321,7 +327,7 @@ fn plan_text(scenario: &Path, logged: &Logged, machine: &str) -> Option<String> 
          set: {{trace.resample: {resample}{window}}}\n\
          seeds: 1..60\n\
          # From the nodes that were in use on average to half as many again as {ever}.\n\
-         factors:\n  nodes: {{set: nodes.node.count, values: {mean}..{most}}}\n\
+         factors:\n  nodes: {{set: nodes.node.count, values: {mean}..{largest}}}\n\
          minimize: {objective}\n\
          constraints:\n  - p95(queue_wait) <= 2h\n\
          method: search\n",

@@ -96,7 +96,7 @@ fn a_list_without_starts_or_gpus_gets_the_nodes_that_it_would_use() {
     let rows = [
         ("gpus", "16", "at most 48 GPUs would have been in use if no job had waited, so there are 6 nodes"),
         ("processors", "64", "at most 192 cores would have been in use if no job had waited, so there are 2 nodes"),
-        ("user", "1", "a100-80g-x8 has nothing of what the log shows in use, so there are 2 nodes, as a guess"),
+        ("user", "1", "the log does not show how many GPUs or cores were in use, so there are 2 nodes, as a guess"),
     ];
     for (column, value, note) in rows {
         let jobs: String = (1..=3).map(|job| format!("{job},0,60,{value}\n")).collect();
