@@ -62,6 +62,8 @@ struct Logged {
     length: SimDuration,
     /// What was in use, if the list shows it.
     size: Option<Size>,
+    /// What would be in use if the jobs that were still running went on until their time limits, as they are replayed.
+    size_at_limits: Option<Size>,
     /// Keys of `trace:` that leave out the few tasks long before or after all others, with the reason.
     keys: Option<(String, String)>,
 }
@@ -84,6 +86,7 @@ impl Logged {
             on_unstated_nodes,
             length: sizing.length(),
             size: sizing.size(),
+            size_at_limits: sizing.size_at_limits(),
             keys,
         })
     }
@@ -310,9 +313,15 @@ fn nodes_of_machine(chosen: &Chosen) -> String {
 fn plan_text(scenario: &Path, logged: &Logged, machine: &str) -> Option<String> {
     let (resample, size) = (logged.resample()?, logged.size?);
     let [most, mean] = logged.nodes(size, machine)?;
-    let (largest, hours) = (most.max(mean) * 3 / 2 + 2, logged.hours().max(1));
+    let [most_at_limits, _] = logged.nodes(logged.size_at_limits?, machine)?;
+    let (recorded, hours) = (most.max(mean), logged.hours().max(1));
+    let largest = recorded.max(most_at_limits) * 3 / 2 + 2;
     let objective = if size.of == InUse::Gpus { "gpus" } else { "nodes" };
-    let ever = if size.has_starts { "were ever in use at once" } else { "would be in use at once if no job waited" };
+    let ever = match (most_at_limits > recorded, size.has_starts) {
+        (true, _) => "would be in use at once\n# if the jobs that still ran took their whole time limits",
+        (false, true) => "were ever in use at once",
+        (false, false) => "would be in use at once if no job waited",
+    };
     // The run begins with an empty cluster, and the last jobs of the list run on alone. Neither is measured.
     let window = match hours / 24 {
         0..3 => String::new(),

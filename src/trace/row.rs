@@ -123,6 +123,12 @@ impl TraceTask {
         u64::from(self.gpus.unwrap_or(0)) * u64::from(self.gpu_share.unwrap_or(GpuShare::WHOLE).get())
     }
 
+    /// The longest run that the record allows: of a task that was still running, its time limit, unless it ran longer.
+    pub fn longest_run(&self) -> SimDuration {
+        let limit = self.estimate.filter(|_| self.run_basis == RunBasis::SoFar);
+        limit.map_or(self.run, |limit| limit.max(self.run))
+    }
+
     /// Whether the task has several GPUs, and the list does not state their nodes.
     pub fn leaves_nodes_open(&self) -> bool {
         self.gpus.is_some_and(|gpus| gpus > 1)

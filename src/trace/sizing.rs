@@ -29,8 +29,10 @@ pub struct Size {
 struct Brief {
     submit: SimTime,
     wait: Option<SimDuration>,
+    /// Zero if it is not recorded.
     run: SimDuration,
-    has_run: bool,
+    /// The longest run that the record allows.
+    longest_run: SimDuration,
     /// In thousandths.
     gpus: u64,
     cores: u64,
@@ -47,7 +49,7 @@ impl Sizing {
             submit: task.submit,
             wait: task.recorded_wait.filter(|_| task.run_basis != RunBasis::WholeStay),
             run: task.run,
-            has_run: task.run_basis != RunBasis::NotRecorded && !task.run.is_zero(),
+            longest_run: task.longest_run(),
             gpus: task.gpu_milli(),
             cores: task.processors.map_or(cores, |processors| u64::from(processors) * 1000),
         });
@@ -70,17 +72,26 @@ impl Sizing {
 
     /// The GPUs in use, or the cores if no task had GPUs. `None` if the list shows neither.
     pub fn size(&self) -> Option<Size> {
+        self.size_with(|task| task.run)
+    }
+
+    /// The size if each task that was still running goes on until its time limit.
+    pub fn size_at_limits(&self) -> Option<Size> {
+        self.size_with(|task| task.longest_run)
+    }
+
+    fn size_with(&self, run: fn(&Brief) -> SimDuration) -> Option<Size> {
         let has_starts = self.0.iter().any(|task| task.wait.is_some());
         let size = |of: InUse| {
             let amount = |task: &Brief| if of == InUse::Gpus { task.gpus } else { task.cores };
             let (mut uses, mut time) = (Vec::new(), 0);
-            for task in self.0.iter().filter(|task| task.has_run && amount(task) > 0) {
-                time += u128::from(amount(task)) * u128::from(task.run.as_nanos());
+            for task in self.0.iter().filter(|task| !run(task).is_zero() && amount(task) > 0) {
+                time += u128::from(amount(task)) * u128::from(run(task).as_nanos());
                 if task.wait.is_some() || !has_starts {
                     let start = task.submit.saturating_add(task.wait.unwrap_or(SimDuration::ZERO));
                     let taken = i64::try_from(amount(task)).unwrap_or(i64::MAX);
                     uses.push((start.as_nanos(), taken));
-                    uses.push((start.saturating_add(task.run).as_nanos(), -taken));
+                    uses.push((start.saturating_add(run(task)).as_nanos(), -taken));
                 }
             }
             let most = most_in_use(&mut uses).0.div_ceil(1000);
@@ -115,5 +126,22 @@ mod tests {
         sizing.add(&TraceTask { gpus: Some(3), ..task(0, 10, 100) });
         assert_eq!(sizing.size().map(|size| (size.of, size.most)), Some((InUse::Gpus, 3)));
         assert_eq!(Sizing::default().size(), None);
+    }
+
+    /// On paper: 3 GPUs from 0 to 10 s; 4 GPUs from then on, so far for 5 of at most 60 s; and 2 GPUs from 30 to 40 s.
+    #[test]
+    fn at_its_limits_a_list_needs_more() {
+        let task = |submit, run, gpus| {
+            let task = TraceTask::new("a".into(), 1, SimTime::from_secs(submit), SimDuration::from_secs(run));
+            TraceTask { gpus: Some(gpus), recorded_wait: Some(SimDuration::ZERO), ..task }
+        };
+        let limit = Some(SimDuration::from_secs(60));
+        let mut sizing = Sizing::default();
+        sizing.add(&TraceTask { estimate: limit, ..task(0, 10, 3) });
+        sizing.add(&TraceTask { estimate: limit, run_basis: RunBasis::SoFar, ..task(10, 5, 4) });
+        sizing.add(&task(30, 10, 2));
+        let size = |size: Option<Size>| size.map(|size| (size.most, size.seconds));
+        assert_eq!(size(sizing.size()), Some((4, 30 + 20 + 20)));
+        assert_eq!(size(sizing.size_at_limits()), Some((6, 30 + 240 + 20)));
     }
 }

@@ -7,6 +7,7 @@ use crate::cli::{dryrack, written};
 trials! {
     Nothing: [
         a_job_that_still_runs_is_replayed_with_its_limit_and_each_command_says_so,
+        the_plan_of_a_list_with_running_jobs_goes_up_to_their_limits,
         lists_that_overlap_have_each_job_once,
         a_job_long_before_all_others_is_left_out_by_a_key,
         a_list_without_starts_or_gpus_gets_the_nodes_that_it_would_use,
@@ -56,6 +57,23 @@ fn a_job_that_still_runs_is_replayed_with_its_limit_and_each_command_says_so() {
     }
     let (_, text) = said(dir.path(), &["run", "s.yaml", "--set", "trace.running=elapsed"]);
     assert!(text.contains("(32 GPU hours so far, 32 as replayed)"), "{text}");
+}
+
+/// On paper: 12 jobs on a node each, one an hour, that ran 1 of 48 hours so far. One node was in use at once, and 12 are
+/// if all go on. The plan goes half as far again, plus two: 20.
+fn the_plan_of_a_list_with_running_jobs_goes_up_to_their_limits() {
+    let job = |hour| {
+        let at = format!("2026-10-05T{hour:02}:00:00");
+        format!("{hour}|RUNNING|{at}|{at}|Unknown|3600|2-00:00:00|1|cpu=8,gres/gpu=8\n")
+    };
+    let list = format!("{HEADER}\n{}", (0..12).map(job).collect::<String>());
+    let dir = written(&[("jobs.txt", &list)]);
+    let (_, text) = said(dir.path(), &["init", "s.yaml", "--trace", "jobs.txt"]);
+    assert!(text.contains("at most 8 GPUs were in use at once in the log, so there is 1 node;"), "{text}");
+    let plan = std::fs::read_to_string(dir.path().join("s.plan.yaml")).expect("written");
+    assert!(plan.contains("values: 1..20}") && plan.contains("took their whole time limits"), "{plan}");
+    let (code, text) = said(dir.path(), &["plan", "s.plan.yaml", "--seeds", "1..3"]);
+    assert!(code == 0 && text.contains("is enough"), "{text}");
 }
 
 fn lists_that_overlap_have_each_job_once() {

@@ -24,8 +24,10 @@ pub(super) const RUNNING: [(&str, Running); 2] = [("limit", Running::Limit), ("e
 impl Running {
     /// The length to replay.
     fn of(self, task: &TraceTask) -> SimDuration {
-        let limit = task.estimate.filter(|_| self == Running::Limit && task.run_basis == RunBasis::SoFar);
-        limit.map_or(task.run, |limit| limit.max(task.run))
+        match self {
+            Running::Limit => task.longest_run(),
+            Running::Elapsed => task.run,
+        }
     }
 }
 
