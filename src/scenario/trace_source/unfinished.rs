@@ -66,17 +66,21 @@ impl Unfinished {
                 rest if rest == self.jobs => "the time so far is taken, and the truth is longer".to_string(),
                 rest => format!("the time limit is taken, and for {rest} without a longer limit the time so far"),
             };
-            let [so_far, replayed] = self.hours;
+            let hours = match self.hours {
+                [0.0, 0.0] => String::new(),
+                [so_far, replayed] => format!(" ({so_far:.0} GPU hours so far, {replayed:.0} as replayed)"),
+            };
             let left_out = match count(Oddity::StillPending) {
                 0 => String::new(),
                 _ => format!("; {pending} left out"),
             };
             let message = format!(
-                "the trace {called} was written while {} still ran, for a time that is not known: {taken} ({so_far:.0} \
-                 GPU hours so far, {replayed:.0} as replayed){left_out}",
+                "the trace {called} was written while {} still ran, for a time that is not known: \
+                 {taken}{hours}{left_out}",
                 counted(self.jobs, "job")
             );
             let help = match asked.running {
+                Running::Limit if self.limited == 0 => "write the list again when they have ended",
                 Running::Limit => "compare with `running: elapsed` in `trace:`, which takes the time so far",
                 Running::Elapsed => "leave `running: elapsed` out: the time limit is then taken, where one is stated",
             };
