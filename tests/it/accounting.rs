@@ -13,6 +13,7 @@ trials! {
         a_list_without_starts_or_gpus_gets_the_nodes_that_it_would_use,
         virtual_clusters_share_nodes_that_have_no_label,
         a_gpu_that_only_the_trace_names_is_told_with_the_line_that_allows_others,
+        a_job_that_had_gpus_of_two_models_runs_on_either,
         a_range_that_misses_its_end_is_refused_and_a_load_may_stay_the_same,
     ]
 }
@@ -159,6 +160,16 @@ fn a_gpu_that_only_the_trace_names_is_told_with_the_line_that_allows_others() {
     std::fs::write(dir.path().join("s.yaml"), mended).expect("a folder of our own");
     let (code, text) = said(dir.path(), &["plan", "p.yaml"]);
     assert!(code == 0 && !text.contains("warning") && text.contains("h100-80g-x8     8      1     1  yes"), "{text}");
+}
+
+fn a_job_that_had_gpus_of_two_models_runs_on_either() {
+    let list = "job,submit_s,duration_s,gpus,gpu_models\n1,0,60,8,a100|h100\n2,0,60,8,h100\n";
+    let scenario =
+        "scenario: s\nnodes: [{name: n, machine: a100-80g-x8}]\ntrace: {format: csv, file: jobs.csv}\nexpect: []\n";
+    let dir = written(&[("jobs.csv", list), ("s.yaml", scenario)]);
+    let (_, text) = said(dir.path(), &["trace", "check", "s.yaml"]);
+    assert!(text.contains("1 of 2 jobs can never run"), "{text}");
+    assert!(text.contains("warning: 1 job of the trace jobs.csv cannot run on these nodes"), "{text}");
 }
 
 fn a_range_that_misses_its_end_is_refused_and_a_load_may_stay_the_same() {

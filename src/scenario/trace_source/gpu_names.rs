@@ -15,63 +15,79 @@ use dryrack_trace::{Measured, TraceTask};
 use dryrack_units::counted;
 use dryrack_yaml::{Entry, Fields, Node, Report, Span, Tree, scalar, text};
 
-/// The number of chosen tasks that ask for each name of the list, and the different kinds of chosen tasks with GPUs.
+/// The names in a list.
 #[derive(Debug, Default)]
-pub(super) struct NameCounts(BTreeMap<String, u64>, BTreeMap<Vec<String>, BTreeSet<Option<Arc<Measured>>>>);
+pub(super) struct NameCounts {
+    /// For each name, the number of chosen tasks that ask for it.
+    names: BTreeMap<String, u64>,
+    /// The chosen tasks with GPUs, by the names of which each accepts any. No name means any GPU.
+    kinds: BTreeMap<Vec<String>, TaskKind>,
+}
+
+#[derive(Debug, Default)]
+struct TaskKind {
+    tasks: u64,
+    measured: BTreeSet<Option<Arc<Measured>>>,
+}
 
 impl NameCounts {
     /// Adds the names of a task of the list, which need not be chosen.
     pub fn list(&mut self, task: &TraceTask) {
-        for model in task.gpu_models.iter().filter(|model| !self.0.contains_key(*model)).collect::<Vec<_>>() {
-            self.0.insert(model.clone(), 0);
+        for model in task.gpu_models.iter().filter(|model| !self.names.contains_key(*model)).collect::<Vec<_>>() {
+            self.names.insert(model.clone(), 0);
         }
     }
 
     /// Adds a chosen task.
     pub fn add(&mut self, task: &TraceTask) {
         for model in &task.gpu_models {
-            match self.0.get_mut(model) {
+            match self.names.get_mut(model) {
                 Some(count) => *count += 1,
                 None => {
-                    self.0.insert(model.clone(), 1);
+                    self.names.insert(model.clone(), 1);
                 }
             }
         }
         if task.gpus.unwrap_or(0) > 0 {
-            match self.1.get_mut(&task.gpu_models[..]) {
-                Some(known) if known.contains(&task.measured) => {}
-                Some(known) => _ = known.insert(task.measured.clone()),
-                None => _ = self.1.insert(task.gpu_models.clone(), BTreeSet::from([task.measured.clone()])),
+            if !self.kinds.contains_key(&task.gpu_models[..]) {
+                self.kinds.insert(task.gpu_models.clone(), TaskKind::default());
+            }
+            let kind = self.kinds.get_mut(&task.gpu_models[..]).expect("inserted above");
+            kind.tasks += 1;
+            if !kind.measured.contains(&task.measured) {
+                kind.measured.insert(task.measured.clone());
             }
         }
     }
 
     /// For each kind of task: the GPU types that it accepts, and the rates that the trace measured.
     pub fn cases(&self, names: &GpuNames) -> impl Iterator<Item = (Vec<Arc<str>>, Option<Arc<Measured>>)> {
-        self.1.iter().flat_map(|(models, measured)| {
+        self.kinds.iter().flat_map(|(models, kind)| {
             let types = names.of_models(models);
-            measured.iter().map(move |measured| (types.clone(), measured.clone()))
+            kind.measured.iter().map(move |measured| (types.clone(), measured.clone()))
         })
     }
 }
 
 /// The GPU types that each name of the trace means.
 #[derive(Clone, Debug, Default)]
-pub(super) struct GpuNames(BTreeMap<String, Vec<Arc<str>>>);
+pub(super) struct GpuNames {
+    types: BTreeMap<String, Vec<Arc<str>>>,
+}
 
 impl GpuNames {
     /// Resolves all names of the trace. Reports each unknown one that a chosen task has as an error.
     pub fn resolve(counts: &NameCounts, asked: &TraceSettings<'_>, world: &mut World, report: &mut Report) -> GpuNames {
         let mut names = BTreeMap::new();
         for (name, span, types) in &asked.gpu_names {
-            if !counts.0.contains_key(*name) {
+            if !counts.names.contains_key(*name) {
                 let message = format!("the trace {} has no GPU `{name}`", asked.called());
-                report.unknown(*span, message, name, counts.0.keys().map(String::as_str));
+                report.unknown(*span, message, name, counts.names.keys().map(String::as_str));
             }
             let types = types.iter().flat_map(|(typed, span)| world.gpu_types_named(typed, *span, report));
             names.insert((*name).to_string(), types.collect());
         }
-        for (name, count) in &counts.0 {
+        for (name, count) in &counts.names {
             if names.contains_key(name) {
                 continue;
             }
@@ -86,15 +102,20 @@ impl GpuNames {
             }
             names.insert(name.clone(), types);
         }
-        let fleet = world.fleet_gpus();
-        for (name, count) in counts.0.iter().filter(|(_, count)| **count > 0) {
-            let types: &Vec<Arc<str>> = &names[name];
-            if !types.is_empty() && !fleet.is_empty() && !types.iter().any(|gpu| fleet.contains(gpu)) {
-                let message = absent((name, *count), types, (&fleet, asked), report);
-                world.assumed.insert(message);
+        let (fleet, mut absent) = (world.fleet_gpus(), BTreeMap::<&String, u64>::new());
+        let found = GpuNames { types: names };
+        for (models, kind) in counts.kinds.iter().filter(|_| !fleet.is_empty()) {
+            // An unknown name is an error, or that of a GPU which a cloud may offer.
+            let is_known = models.iter().all(|name| found.types.get(name).is_some_and(|types| !types.is_empty()));
+            if is_known && !models.is_empty() && !found.of_models(models).iter().any(|gpu| fleet.contains(gpu)) {
+                models.iter().for_each(|name| *absent.entry(name).or_default() += kind.tasks);
             }
         }
-        GpuNames(names)
+        for (name, count) in absent {
+            let message = warn_of_absent((name, count), &found.types[name], (&fleet, asked), report);
+            world.assumed.insert(message);
+        }
+        found
     }
 
     /// The GPU types that a task accepts. Empty if it accepts any.
@@ -105,7 +126,7 @@ impl GpuNames {
     fn of_models(&self, models: &[String]) -> Vec<Arc<str>> {
         let mut types: Vec<Arc<str>> = Vec::new();
         for name in models {
-            match self.0.get(name).filter(|known| !known.is_empty()) {
+            match self.types.get(name).filter(|known| !known.is_empty()) {
                 Some(known) => types.extend(known.iter().cloned()),
                 None => types.push(Arc::from(name.as_str())),
             }
@@ -118,7 +139,7 @@ impl GpuNames {
 
 /// Warns of a GPU that the trace names and no node has. A list of another cluster, or a plan that compares GPUs, should
 /// say on which of them its jobs may run.
-fn absent(
+fn warn_of_absent(
     (name, count): (&str, u64),
     types: &[Arc<str>],
     (fleet, asked): (&BTreeSet<Arc<str>>, &TraceSettings<'_>),
