@@ -313,7 +313,7 @@ fn finish(
     let comparison = compare(plan, runs);
     let best = plan.minimize.and_then(|objective| comparison.best(objective));
     let is_open = found.is_some_and(|found| found.cheaper_unknown > 0);
-    let mut found = answer(plan, &comparison, found);
+    let mut found = planning.with_gpu_names(answer(plan, &comparison, found), &comparison, best)?;
     let idle = idle_factors(plan, runs);
     if let Some(row) = best {
         found.how.push_str(&planning.fleet(row)?);

@@ -18,8 +18,8 @@ use super::run::Overrides;
 use dryrack_engine::{Progress, Rehearsal};
 use dryrack_metrics::ResampledFrom;
 use dryrack_plan::{
-    BREAK_SEEDS, Break, BreakResult, Comparison, InputHash, Lasting, LastingUntil, PlanHeader, PlanRun, Row, breaks,
-    first_month, fleet_size, kinds, of_month, range_ends, run_changed,
+    Answer, BREAK_SEEDS, Break, BreakResult, Comparison, InputHash, Lasting, LastingUntil, PlanHeader, PlanRun, Row,
+    breaks, first_month, fleet_size, kinds, of_month, range_ends, run_changed,
 };
 use dryrack_report::about;
 use dryrack_scenario::{Horizon, Objective, Options, PlanFile, TraceUse, load_plan};
@@ -33,6 +33,8 @@ pub(super) struct Planning {
     pub header: PlanHeader,
     /// What the runs assume because the scenario leaves it open.
     pub assumed: Vec<String>,
+    /// The names of GPUs because of which some tasks of the trace can never run with some alternative.
+    pub absent_gpus: BTreeSet<String>,
 }
 
 impl Planning {
@@ -45,7 +47,8 @@ impl Planning {
     pub fn read_with(file: &Path, set: &[String], seeds: Option<RangeInclusive<u64>>) -> Result<Planning, Failure> {
         let input = |faults: Diagnostics| Failure::Input(faults.to_string());
         let base = Options { set: set.to_vec(), ..options(file) };
-        let (mut hash, mut seed, mut assumed) = (InputHash::default(), None, BTreeSet::new());
+        let (mut hash, mut seed) = (InputHash::default(), None);
+        let (mut assumed, mut absent_gpus) = (BTreeSet::new(), BTreeSet::new());
         let read = AtomicUsize::new(0);
         let said = || {
             let read = counted(read.load(Ordering::Relaxed), "alternative");
@@ -57,6 +60,7 @@ impl Planning {
                 seed.get_or_insert(loaded.rehearsal.seed);
                 assumed.extend(loaded.assumed.iter().cloned());
                 assumed.extend(loaded.trace.as_ref().and_then(TraceUse::dates_line));
+                absent_gpus.extend(loaded.trace.iter().flat_map(|used| used.gpu_names.absent.iter().cloned()));
                 read.fetch_add(1, Ordering::Relaxed);
             })
         });
@@ -74,7 +78,7 @@ impl Planning {
         };
         let header =
             PlanHeader { dryrack: env!("CARGO_PKG_VERSION").to_string(), plan: plan.title.clone(), input: hash.hex() };
-        Ok(Planning { plan, base, header, assumed: assumed.into_iter().collect() })
+        Ok(Planning { plan, base, header, assumed: assumed.into_iter().collect(), absent_gpus })
     }
 
     /// Sentences that name the nodes which an alternative has from the start, such as ` The fleet: 4 nodes with 8
@@ -113,6 +117,22 @@ impl Planning {
             None => String::new(),
         };
         format!(" A month is 730 hours at the rate of the run, which lasts {}{early}.", length(seconds))
+    }
+
+    /// The answer, with what depends on the names that the trace gives to GPUs.
+    pub fn with_gpu_names(
+        &self,
+        mut answer: Answer,
+        comparison: &Comparison,
+        best: Option<&Row>,
+    ) -> Result<Answer, Failure> {
+        answer.with_absent_gpus(&self.absent_gpus, comparison);
+        if let Some(row) = best {
+            let loaded = self.plan.load(row.cell, self.plan.seeds.first().copied(), &self.base);
+            let loaded = loaded.map_err(|faults| Failure::Input(faults.to_string()))?;
+            loaded.trace.iter().for_each(|used| answer.with_substitutes(&used.gpu_names.substitutes));
+        }
+        Ok(answer)
     }
 
     /// Sentences about alternatives beyond the ranges of the factors, of which the runs show nothing.

@@ -1,7 +1,8 @@
 //! The answer of a plan in words: which alternative is enough, how sure that is, and how it was found.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::breaks::BreakResult;
 use super::order::unordered;
@@ -30,6 +31,29 @@ impl Answer {
                 " It may not be the cheapest: the budget ended before that was known, and {}, it still meets everything.",
                 fewer.change.what
             ));
+        }
+    }
+
+    /// Adds that some jobs can never run with some alternatives because of the GPUs that the trace names. This may be why
+    /// an alternative fails.
+    pub fn with_absent_gpus(&mut self, names: &BTreeSet<String>, comparison: &Comparison) {
+        if !names.is_empty() && comparison.rows.iter().any(|row| row.keeps == Some(false)) {
+            let list = Vec::from_iter(names.iter().map(|name| format!("`{name}`"))).join(", ");
+            self.short.push_str(&format!(
+                " The trace asks for GPU {list}, which some alternatives do not have. Such jobs can never run there; \
+                 `gpu_names` in `trace:` lets them run on other GPUs."
+            ));
+        }
+    }
+
+    /// Adds on which GPUs the jobs of the trace may run only because of `gpu_names`.
+    pub fn with_substitutes(&mut self, substitutes: &BTreeMap<String, Vec<Arc<str>>>) {
+        let each = substitutes
+            .iter()
+            .map(|(name, gpus)| format!("jobs that ask for GPU `{name}` can run on {}", gpus.join(", ")));
+        let all: Vec<String> = each.collect();
+        if !all.is_empty() {
+            self.short.push_str(&format!(" It assumes what `gpu_names` states: {}.", all.join("; ")));
         }
     }
 

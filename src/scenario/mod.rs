@@ -108,4 +108,4 @@ pub use policy_file::{PolicyFile, PolicyOf, load_policies, load_policy};
 pub use resources::read_resources;
 pub use schema::schema;
 pub use streamed::{Streamed, StreamedArrivals};
-pub use trace_source::{Resampled, TraceUse};
+pub use trace_source::{GpuNameFindings, Resampled, TraceUse};

@@ -154,12 +154,19 @@ fn a_gpu_that_only_the_trace_names_is_told_with_the_line_that_allows_others() {
     let help = "write `gpu_names: {a100: [a100-40g, a100-80g, h100-80g]}` in `trace:`";
     let (_, text) = said(dir.path(), &["plan", "p.yaml"]);
     assert!(text.contains(warning) && text.contains(help), "{text}");
+    assert!(text.contains("The trace asks for GPU `a100`, which some alternatives do not have."), "{text}");
     let (_, text) = said(dir.path(), &["run", "s.yaml", "--set", "nodes.n.machine=h100-80g-x8"]);
     assert!(text.contains(warning) && text.contains(help), "{text}");
     let mended = scenario.replace("jobs.csv}", "jobs.csv, gpu_names: {a100: [a100-80g, h100-80g]}}");
     std::fs::write(dir.path().join("s.yaml"), mended).expect("a folder of our own");
     let (code, text) = said(dir.path(), &["plan", "p.yaml"]);
     assert!(code == 0 && !text.contains("warning") && text.contains("h100-80g-x8     8      1     1  yes"), "{text}");
+    // The answer has the GPU that the trace names.
+    assert!(text.contains("gpu=a100-80g-x8 is enough") && !text.contains("`gpu_names`"), "{text}");
+    std::fs::write(dir.path().join("p.yaml"), plan.replace("a100-80g-x8, ", "")).expect("a folder of our own");
+    let (_, text) = said(dir.path(), &["plan", "p.yaml"]);
+    let assumed = "It assumes what `gpu_names` states: jobs that ask for GPU `a100` can run on h100-80g.";
+    assert!(text.contains("gpu=h100-80g-x8 is enough") && text.contains(assumed), "{text}");
 }
 
 fn a_job_that_had_gpus_of_two_models_runs_on_either() {

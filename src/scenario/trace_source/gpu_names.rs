@@ -73,6 +73,16 @@ impl NameCounts {
 #[derive(Clone, Debug, Default)]
 pub(super) struct GpuNames {
     types: BTreeMap<String, Vec<Arc<str>>>,
+    pub findings: GpuNameFindings,
+}
+
+/// What the names that a trace gives to GPUs mean for a result.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GpuNameFindings {
+    /// The names because of which some chosen task can never run: no node has any of the GPUs that it accepts.
+    pub absent: BTreeSet<String>,
+    /// The names of chosen tasks that may run on other GPUs of the nodes because `gpu_names` says so, with these GPUs.
+    pub substitutes: BTreeMap<String, Vec<Arc<str>>>,
 }
 
 impl GpuNames {
@@ -103,7 +113,16 @@ impl GpuNames {
             names.insert(name.clone(), types);
         }
         let (fleet, mut absent) = (world.fleet_gpus(), BTreeMap::<&String, u64>::new());
-        let found = GpuNames { types: names };
+        let mut found = GpuNames { types: names, findings: GpuNameFindings::default() };
+        for (name, ..) in asked.gpu_names.iter().filter(|(name, ..)| counts.names.get(*name).is_some_and(|n| *n > 0)) {
+            let meant = world.meant_gpu_types(name);
+            let is_other = |gpu: &&Arc<str>| !meant.contains(gpu) && fleet.contains(*gpu);
+            let others: Vec<Arc<str>> = found.types[*name].iter().filter(is_other).cloned().collect();
+            // A name that means nothing by itself has no substitute: `gpu_names` is what gives it a meaning.
+            if !meant.is_empty() && !others.is_empty() {
+                found.findings.substitutes.insert((*name).to_string(), others);
+            }
+        }
         for (models, kind) in counts.kinds.iter().filter(|_| !fleet.is_empty()) {
             // An unknown name is an error, or that of a GPU which a cloud may offer.
             let is_known = models.iter().all(|name| found.types.get(name).is_some_and(|types| !types.is_empty()));
@@ -114,6 +133,7 @@ impl GpuNames {
         for (name, count) in absent {
             let message = warn_of_absent((name, count), &found.types[name], (&fleet, asked), report);
             world.assumed.insert(message);
+            found.findings.absent.insert(name.clone());
         }
         found
     }

@@ -67,6 +67,7 @@ use dryrack_trace::{
 };
 use dryrack_units::{SimDuration, SimTime, counted, date};
 use dryrack_yaml::{Entry, Fields, Node, Report, Span, Tree, text, value};
+pub use gpu_names::GpuNameFindings;
 use gpu_names::{GpuNames, NameCounts};
 use gpu_nodes::{GPU_NODES, NodeKinds, UnstatedNodes};
 use jobs::{Selected, Shared};
@@ -91,6 +92,9 @@ pub struct TraceUse {
     /// When the chosen tasks were submitted, if the trace has dates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dates: Option<TraceDates>,
+    /// What the names of GPUs in the trace mean for a result.
+    #[serde(skip)]
+    pub gpu_names: GpuNameFindings,
     /// Counts over the whole list of tasks, including tasks that were not chosen.
     #[serde(flatten)]
     pub tally: Tally,
@@ -255,6 +259,7 @@ pub(super) fn read(
             nodes: ranked.len(),
             resampled: None,
             dates: None,
+            gpu_names: list.gpu_names.findings.clone(),
             tally,
         };
         return Some(Traced { used, drafts: Vec::new(), target: None, list: Some(list) });
@@ -289,6 +294,7 @@ pub(super) fn read(
     let kinds = NodeKinds::of(&asked, world);
     let target = setting.needs_target.then(|| jobs::target(&tasks, format, (&names, &kinds)));
     let speeds = TraceSpeeds::read(&asked, (&counts, &names), world, report);
+    let gpu_names = names.findings.clone();
     let dates = if asked.order.is_some() { None } else { TraceDates::of(&tasks, selected.rows(), &asked) };
     let shared = Shared::new((names, kinds), speeds, (setting.as_pods, asked.checkpoint));
     let (drafts, resampled) = jobs::drafts(&tasks, (format, shared), (selected, usage), (&asked, setting), report);
@@ -297,7 +303,8 @@ pub(super) fn read(
         report.error_with_help(asked.span, "no task of this trace is selected", help);
     }
     let name = asked.called().to_string();
-    let used = TraceUse { name, tasks: drafts.len(), nodes: ranked.len(), resampled, dates, tally: tasks.tally };
+    let (count, tally) = (drafts.len(), tasks.tally);
+    let used = TraceUse { name, tasks: count, nodes: ranked.len(), resampled, dates, gpu_names, tally };
     Some(Traced { used, drafts, target, list: None })
 }
 

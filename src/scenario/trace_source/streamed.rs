@@ -26,7 +26,7 @@ pub(crate) struct TaskList {
     choice: Choice,
     estimates: Estimates,
     running: Running,
-    gpu_names: GpuNames,
+    pub(super) gpu_names: GpuNames,
     kinds: NodeKinds,
     gpu_shares: GpuShares,
     checkpoint: Option<Checkpoint>,
