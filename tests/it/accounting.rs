@@ -2,12 +2,15 @@
 
 use std::path::Path;
 
+use serde_json::Value;
+
 use crate::cli::{dryrack, written};
 
 trials! {
     Nothing: [
         a_job_that_still_runs_is_replayed_with_its_limit_and_each_command_says_so,
         the_plan_of_a_list_with_running_jobs_goes_up_to_their_limits,
+        a_list_with_running_jobs_and_outliers_is_streamed_as_it_is_read,
         lists_that_overlap_have_each_job_once,
         a_job_long_before_all_others_is_left_out_by_a_key,
         a_list_without_starts_or_gpus_gets_the_nodes_that_it_would_use,
@@ -75,6 +78,53 @@ fn the_plan_of_a_list_with_running_jobs_goes_up_to_their_limits() {
     assert!(plan.contains("values: 1..20}") && plan.contains("took their whole time limits"), "{plan}");
     let (code, text) = said(dir.path(), &["plan", "s.plan.yaml", "--seeds", "1..3"]);
     assert!(code == 0 && text.contains("is enough"), "{text}");
+}
+
+/// The reader keeps the rows of jobs that still run until the end of the file. A streamed run submits them in their order
+/// all the same. The first job was submitted long before all others.
+fn a_list_with_running_jobs_and_outliers_is_streamed_as_it_is_read() {
+    let rows = [row(2, "RUNNING", 5, "Unknown", 1), row(3, "COMPLETED", 6, "2026-10-06T01:00:00", 1)].concat();
+    let rows = rows + &row(4, "RUNNING", 6, "Unknown", 1) + &row(5, "PENDING", 7, "Unknown", 0);
+    let hours: String = (0..40)
+        .map(|hour| {
+            let at = format!("2026-10-{:02}T{:02}:00:00", 7 + hour / 24, hour % 24);
+            format!("{}|COMPLETED|{at}|{at}|{at}|600|02:00:00|1|cpu=8,gres/gpu=8\n", hour + 10)
+        })
+        .collect();
+    let first =
+        "1|COMPLETED|2026-08-01T00:00:00|2026-08-01T00:00:00|2026-08-01T01:00:00|3600|02:00:00|1|cpu=8,gres/gpu=8\n";
+    let scenario = |more| {
+        format!(
+            "scenario: s\nnodes: [{{name: n, machine: a100-80g-x8}}]\n\
+             trace: {{format: sacct, file: jobs.txt{more}}}\n"
+        )
+    };
+    let list = format!("{HEADER}\n{first}{rows}{hours}");
+    let cut = [("limit.yaml", scenario(", limit: 1")), ("skip.yaml", scenario(", skip: 1"))];
+    let dir = written(&[("jobs.txt", &list), ("s.yaml", &scenario("")), (cut[0].0, &cut[0].1), (cut[1].0, &cut[1].1)]);
+    let result = |args: &[&str]| {
+        let output =
+            dryrack(dir.path(), &[&["run", "--format", "json", "s.yaml"], args].concat()).output().expect("built");
+        let told = String::from_utf8(output.stderr).expect("text");
+        let mut whole: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        whole["wall_seconds"] = Value::Null;
+        // This needs the shapes of all jobs before the run.
+        whole["metrics"]["fragmentation"] = Value::Null;
+        (whole, told)
+    };
+    let (made, told) = result(&[]);
+    assert!(
+        told.contains("1 of 44 jobs was submitted long before") && told.contains("while 2 jobs still ran"),
+        "{told}"
+    );
+    assert_eq!(made["trace"]["dates"]["first"], "2026-08-01 00:00:00");
+    assert_eq!((made, told), result(&["--stream"]));
+    for (file, _) in cut {
+        let (code, text) = said(dir.path(), &["run", file, "--stream"]);
+        assert_eq!(code, 2, "{text}");
+        let expected = "line 3: `2` was still running, and `skip` and `limit` cannot count such a task";
+        assert!(text.contains(expected), "{text}");
+    }
 }
 
 fn lists_that_overlap_have_each_job_once() {

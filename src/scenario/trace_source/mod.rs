@@ -63,7 +63,8 @@ use super::world::World;
 use dryrack_metrics::ResampledFrom;
 use dryrack_scheduler::Target;
 use dryrack_trace::{
-    self as trace, Format, Index, NodeTrace, Outliers, RunBasis, Tally, TaskTrace, TraceContent, TraceEntry, TraceTask,
+    self as trace, Format, Index, NodeTrace, Outliers, RunBasis, SwfHeader, Tally, TaskTrace, TraceContent, TraceEntry,
+    TraceTask,
 };
 use dryrack_units::{SimDuration, SimTime, counted, date};
 use dryrack_yaml::{Entry, Fields, Node, Report, Span, Tree, text, value};
@@ -112,12 +113,14 @@ pub struct TraceDates {
 
 impl TraceDates {
     /// The dates of tasks that were submitted at these times. A log in the Standard Workload Format states its own start.
-    fn of(tasks: &TaskTrace, rows: impl Iterator<Item = usize>, asked: &TraceSettings<'_>) -> Option<TraceDates> {
-        let zero = tasks.header.as_ref().and_then(|header| header.unix_start_time).unwrap_or(0);
-        let submits = rows.map(|row| tasks.tasks[row].submit);
-        let (first, last) = submits.fold(None, |found: Option<(SimTime, SimTime)>, at| {
-            Some(found.map_or((at, at), |(first, last)| (first.min(at), last.max(at))))
-        })?;
+    fn of(
+        header: Option<&SwfHeader>,
+        mut submits: impl Iterator<Item = SimTime>,
+        asked: &TraceSettings<'_>,
+    ) -> Option<TraceDates> {
+        let zero = header.and_then(|header| header.unix_start_time).unwrap_or(0);
+        let one = submits.next()?;
+        let (first, last) = submits.fold((one, one), |(first, last), at| (first.min(at), last.max(at)));
         // A start that no date can express is not one.
         let date =
             |at: SimTime| Some(SimTime::from_nanos(zero.checked_mul(1_000_000_000)?.checked_add(at.as_nanos())?));
@@ -258,7 +261,7 @@ pub(super) fn read(
             tasks: list.tasks,
             nodes: ranked.len(),
             resampled: None,
-            dates: None,
+            dates: list.dates,
             gpu_names: list.gpu_names.findings.clone(),
             tally,
         };
@@ -295,7 +298,8 @@ pub(super) fn read(
     let target = setting.needs_target.then(|| jobs::target(&tasks, format, (&names, &kinds)));
     let speeds = TraceSpeeds::read(&asked, (&counts, &names), world, report);
     let gpu_names = names.findings.clone();
-    let dates = if asked.order.is_some() { None } else { TraceDates::of(&tasks, selected.rows(), &asked) };
+    let submits = selected.rows().filter(|_| asked.order.is_none()).map(|row| tasks.tasks[row].submit);
+    let dates = TraceDates::of(tasks.header.as_ref(), submits, &asked);
     let shared = Shared::new((names, kinds), speeds, (setting.as_pods, asked.checkpoint));
     let (drafts, resampled) = jobs::drafts(&tasks, (format, shared), (selected, usage), (&asked, setting), report);
     if drafts.is_empty() && !report.has_errors() {
@@ -330,7 +334,13 @@ fn surveyed(
     // With an order of its own, tasks are not submitted when they were.
     let is_plain = asked.order.is_none() && asked.tune.is_none();
     let submits: Vec<SimTime> = selected.rows().filter(|_| is_plain).map(|row| tasks.tasks[row].submit).collect();
-    if let Some(outliers) = Outliers::among(&submits) {
+    warn_of_outliers(&submits, asked, report);
+    counts
+}
+
+/// Warns of few tasks that were submitted long before or after all others. The submissions must be in order.
+fn warn_of_outliers(submits: &[SimTime], asked: &TraceSettings<'_>, report: &mut Report) {
+    if let Some(outliers) = Outliers::among(submits) {
         let message = format!("of the trace {}, {}", asked.called(), outliers.sentence());
         let help = format!(
             "write `{}` in `trace:`; most of the run, and of its resampled days, would be empty",
@@ -338,7 +348,6 @@ fn surveyed(
         );
         report.warning(asked.span, message, help);
     }
-    counts
 }
 
 /// Reads the nodes to use, in the trace's order.

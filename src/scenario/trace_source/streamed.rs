@@ -1,7 +1,10 @@
 //! Tasks of a trace that are read during a run. The list is read once before the run to find every error, and again
 //! during the run.
+//!
+//! Tasks that were still running when the list was written may be out of their order, because a later row can state their
+//! end. There are few of them: the first reading keeps them, and the second skips their rows.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::hash::BuildHasher;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,12 +14,14 @@ use super::gpu_nodes::{NodeKinds, UnstatedNodes};
 use super::jobs::{QueueNames, Shared, arrival, run_time};
 use super::settings::{Estimates, GpuShares, ReadContext, TraceSettings, value_or_report};
 use super::speeds::TraceSpeeds;
-use super::unfinished::{Running, Unfinished};
+use super::unfinished::Unfinished;
+use super::{TraceDates, warn_of_outliers};
 use crate::world::World;
 use dryrack_trace::{self as trace, Format, Rows, RunBasis, Tally, TraceError, TraceTask};
 use dryrack_units::SimTime;
 use dryrack_workload::{Arrival, Checkpoint};
 use dryrack_yaml::Report;
+use foldhash::fast::FixedState;
 
 /// A list that was read to its end without an error, and the choice of tasks.
 #[derive(Clone, Debug)]
@@ -25,16 +30,19 @@ pub(crate) struct TaskList {
     format: Format,
     choice: Choice,
     estimates: Estimates,
-    running: Running,
     pub(super) gpu_names: GpuNames,
     kinds: NodeKinds,
     gpu_shares: GpuShares,
     checkpoint: Option<Checkpoint>,
     as_pods: bool,
     speeds: TraceSpeeds,
-    /// The number of chosen tasks. `start` is the start of the run in the trace's time.
+    /// The chosen tasks that were still running, in order of submission, with the length to replay.
+    running: VecDeque<TraceTask>,
+    /// The number of all chosen tasks. `start` is the start of the run in the trace's time.
     pub tasks: usize,
     start: SimTime,
+    /// When the chosen tasks were submitted, if the list has dates.
+    pub(super) dates: Option<TraceDates>,
 }
 
 /// The conditions that choose tasks.
@@ -76,6 +84,89 @@ impl Choice {
     }
 }
 
+/// What the first reading of a list finds.
+struct Survey<'a> {
+    choice: Choice,
+    format: Format,
+    asked: &'a TraceSettings<'a>,
+    counts: NameCounts,
+    unstated: UnstatedNodes,
+    unfinished: Unfinished,
+    /// The queues of all tasks, including tasks that are not chosen.
+    queues: BTreeSet<Arc<str>>,
+    /// The chosen tasks that were still running, in the order of the file.
+    running: Vec<TraceTask>,
+    /// The submissions of the chosen tasks, in the order of the file.
+    submits: Vec<SimTime>,
+    /// The last submission of a chosen task that had ended.
+    last: Option<SimTime>,
+    /// Hashes of the names of the chosen tasks, which take less memory than the names. Two names with the same hash are
+    /// therefore refused as well.
+    names: HashSet<u64>,
+    hasher: FixedState,
+    /// Why the list cannot be streamed.
+    odd: Option<String>,
+}
+
+impl<'a> Survey<'a> {
+    fn of(choice: Choice, format: Format, asked: &'a TraceSettings<'a>) -> Survey<'a> {
+        Survey {
+            choice,
+            format,
+            asked,
+            counts: NameCounts::default(),
+            unstated: UnstatedNodes::default(),
+            unfinished: Unfinished::default(),
+            queues: BTreeSet::new(),
+            running: Vec::new(),
+            submits: Vec::new(),
+            last: None,
+            names: HashSet::new(),
+            hasher: FixedState::default(),
+            odd: None,
+        }
+    }
+
+    /// Adds the next task of the file.
+    fn add(&mut self, mut task: TraceTask, queue: Option<Arc<str>>) {
+        self.asked.gpu_shares.apply(&mut task);
+        self.counts.list(&task);
+        // Where the order of the file is not that of submission, the first tasks of the two differ.
+        let is_cut = self.asked.skip > 0 || self.asked.limit.is_some();
+        if is_cut && task.run_basis == RunBasis::SoFar {
+            self.refuse(&task, "was still running, and `skip` and `limit` cannot count such a task");
+        }
+        if self.choice.takes(&task, queue.as_deref()) {
+            self.add_chosen(task);
+        }
+        self.queues.extend(queue);
+    }
+
+    fn add_chosen(&mut self, mut task: TraceTask) {
+        self.submits.push(task.submit);
+        self.counts.add(&task);
+        self.unstated.add(&task, self.format);
+        self.unfinished.settle(&mut task, self.asked.running);
+        if !self.names.insert(self.hasher.hash_one(&task.name)) {
+            self.refuse(&task, "has the name of an earlier task");
+        }
+        match task.run_basis {
+            RunBasis::SoFar => return self.running.push(task),
+            RunBasis::NotRecorded => self.refuse(&task, "has no duration"),
+            RunBasis::Executed | RunBasis::WholeStay => {}
+        }
+        if self.last.is_some_and(|last| task.submit < last) {
+            self.refuse(&task, "is submitted before the task above it");
+        }
+        self.last = Some(task.submit);
+    }
+
+    /// Notes why the list cannot be streamed, unless another task said so before.
+    fn refuse(&mut self, task: &TraceTask, why: &str) {
+        self.odd.get_or_insert_with(|| format!("line {}: `{}` {why}", task.line, task.name));
+    }
+}
+
 /// Reads a list to its end. It must be in order of submission, and each task must have a unique name.
 pub(super) fn checked(
     format: Format,
@@ -100,50 +191,35 @@ pub(super) fn checked(
         format,
         choice: choice.clone(),
         estimates: asked.estimates,
-        running: asked.running,
         gpu_names: GpuNames::default(),
         kinds: NodeKinds::of(asked, world),
         gpu_shares: asked.gpu_shares,
         checkpoint: asked.checkpoint,
         as_pods: setting.as_pods,
         speeds: TraceSpeeds::default(),
+        running: VecDeque::new(),
         tasks: 0,
         start: asked.offset,
+        dates: None,
     };
-    let (mut counting, mut counts, mut unstated) = (choice, NameCounts::default(), UnstatedNodes::default());
-    let mut unfinished = Unfinished::default();
-    let (mut names, mut queues) = (HashSet::new(), BTreeSet::new());
-    let (hasher, mut last, mut odd) = (foldhash::fast::FixedState::default(), None, None);
+    let mut survey = Survey::of(choice, format, asked);
     let header = stream.rows.header().cloned();
-    let read = stream.each::<TraceError>(&path, |mut task| {
+    let read = stream.each::<TraceError>(&path, |task| {
         let queue = QueueNames(header.as_ref()).of(&task);
-        counts.list(&task);
-        if counting.takes(&task, queue.as_deref()) {
-            if list.tasks == 0 {
-                list.start = asked.start(task.submit);
-            }
-            list.tasks += 1;
-            counts.add(&task);
-            unstated.add(&task, format);
-            unfinished.settle(&mut task, asked.running);
-            // To save memory, only a hash of each name is stored. Two names with the same hash are therefore refused as
-            // well.
-            let is_new = names.insert(hasher.hash_one(&task.name));
-            let fault = match last {
-                Some(last) if task.submit < last => Some("is submitted before the task above it"),
-                _ if !is_new => Some("has the name of an earlier task"),
-                _ if task.run_basis == RunBasis::NotRecorded => Some("has no duration"),
-                _ => None,
-            };
-            last = Some(task.submit);
-            odd = odd.take().or(fault.map(|fault| format!("line {}: `{}` {fault}", task.line, task.name)));
-        }
-        queues.extend(queue);
+        survey.add(task, queue);
         Ok(())
     });
     value_or_report(read, span, report)?;
+    let Survey { counts, unstated, unfinished, queues, mut running, mut submits, odd, .. } = survey;
+    running.sort_by_key(|task| (task.submit, task.line));
+    submits.sort_unstable();
+    list.running = running.into();
+    list.tasks = submits.len();
+    list.start = submits.first().map_or(asked.offset, |first| asked.start(*first));
+    list.dates = TraceDates::of(header.as_ref(), submits.iter().copied(), asked);
     unstated.note(format, asked, world);
     unfinished.note(stream.rows.tally(), asked, world, report);
+    warn_of_outliers(&submits, asked, report);
     list.gpu_names = GpuNames::resolve(&counts, asked, world, report);
     list.speeds = TraceSpeeds::read(asked, (&counts, &list.gpu_names), world, report);
     refuse_unknown_queues(asked, &queues, report);
@@ -190,6 +266,9 @@ pub(crate) struct TaskStream {
     rows: Box<dyn Rows>,
     list: TaskList,
     shared: Shared,
+    /// The next task of the file, if it was read already.
+    ahead: Option<TraceTask>,
+    /// The number of chosen tasks that are still to be read from the file.
     left: usize,
 }
 
@@ -198,24 +277,40 @@ impl TaskList {
         let rows = trace::TaskStream::open(&self.path, Some(self.format))?.rows;
         let words = (self.gpu_names.clone(), self.kinds.clone());
         let shared = Shared::new(words, self.speeds.clone(), (self.as_pods, self.checkpoint));
-        Ok(TaskStream { rows, list: self.clone(), shared, left: self.tasks })
+        Ok(TaskStream { rows, list: self.clone(), shared, ahead: None, left: self.tasks - self.running.len() })
     }
 }
 
 impl TaskStream {
     /// The next task, or an error if the file has changed since it was checked.
     pub fn next_arrival(&mut self) -> Result<Option<Arrival>, TraceError> {
-        let TaskList { format, estimates, running, gpu_shares, start, .. } = self.list;
-        while self.left > 0 {
-            let Some(mut task) = self.rows.next().transpose()? else { break };
+        let TaskList { format, estimates, gpu_shares, start, .. } = self.list;
+        if self.ahead.is_none() {
+            self.ahead = self.next_in_file()?;
+        }
+        let place = |task: &TraceTask| (task.submit, task.line);
+        let is_first = |running: &TraceTask| self.ahead.as_ref().is_none_or(|ahead| place(running) < place(ahead));
+        let next = match self.list.running.front().is_some_and(is_first) {
+            true => self.list.running.pop_front(),
+            false => self.ahead.take(),
+        };
+        Ok(next.map(|mut task| {
+            gpu_shares.apply(&mut task);
             let queue = QueueNames(self.rows.header()).of(&task);
-            if self.list.choice.takes(&task, queue.as_deref()) {
+            let behavior = Arc::new(self.shared.behavior(task.run));
+            let at = run_time(&task, start);
+            arrival(&task, queue, behavior, at, (format, estimates), &mut self.shared)
+        }))
+    }
+
+    /// The next chosen task of the file that had ended.
+    fn next_in_file(&mut self) -> Result<Option<TraceTask>, TraceError> {
+        while self.left > 0 {
+            let Some(task) = self.rows.next().transpose()? else { break };
+            let queue = QueueNames(self.rows.header()).of(&task);
+            if task.run_basis != RunBasis::SoFar && self.list.choice.takes(&task, queue.as_deref()) {
                 self.left -= 1;
-                gpu_shares.apply(&mut task);
-                Unfinished::default().settle(&mut task, running);
-                let behavior = Arc::new(self.shared.behavior(task.run));
-                let at = run_time(&task, start);
-                return Ok(Some(arrival(&task, queue, behavior, at, (format, estimates), &mut self.shared)));
+                return Ok(Some(task));
             }
         }
         Ok(None)
