@@ -35,7 +35,8 @@ pub struct RunAccount {
     pub jobs: Records<JobAccount>,
     /// Jobs that have ended, in compact form. Used only in accounts for figures only.
     finished: FinishedReplicas,
-    figures_only: bool,
+    /// Whether these are accounts for figures only.
+    pub figures_only: bool,
     pub nodes: Vec<NodeAccount>,
     pub names: Names,
     pub retries: u64,

@@ -21,10 +21,11 @@ const INKS: [AnsiColor; 6] = [
 /// The largest number of rows of a Gantt chart. Further rows are only counted.
 const ROWS: usize = 32;
 
-/// The timeline as lines ready to print, with colours as ANSI codes; empty for a run of zero length.
+/// The timeline as lines ready to print, with colours as ANSI codes; empty for a run of zero length, and with
+/// accounts for figures only, which do not have it.
 pub fn timeline(accounts: &RunAccount) -> String {
     let end = accounts.now;
-    if end == SimTime::ZERO || accounts.nodes.is_empty() {
+    if end == SimTime::ZERO || accounts.nodes.is_empty() || accounts.figures_only {
         return String::new();
     }
     let body = match accounts.nodes.len() {

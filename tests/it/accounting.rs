@@ -125,6 +125,8 @@ fn a_list_with_running_jobs_and_outliers_is_streamed_as_it_is_read() {
         let expected = "line 3: `2` was still running, and `skip` and `limit` cannot count such a task";
         assert!(text.contains(expected), "{text}");
     }
+    let (_, text) = said(dir.path(), &["run", "s.yaml", "--stream"]);
+    assert!(text.contains("waited") && !text.contains("peak"), "a streamed run does not know what was in use: {text}");
 }
 
 fn lists_that_overlap_have_each_job_once() {
