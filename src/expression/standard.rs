@@ -7,7 +7,7 @@ use super::fault::ExpressionError;
 use super::syntax::{self, token_at};
 
 /// Names that are no variables: types, and the prefixes of functions in the libraries of Kubernetes.
-const BUILT_IN: [&str; 20] = [
+const BUILT_IN: [&str; 21] = [
     "base64",
     "bool",
     "bytes",
@@ -18,6 +18,7 @@ const BUILT_IN: [&str; 20] = [
     "google",
     "int",
     "list",
+    "lists",
     "map",
     "math",
     "net",
@@ -29,6 +30,17 @@ const BUILT_IN: [&str; 20] = [
     "type",
     "uint",
 ];
+
+/// How many variables a macro names, for the macros that the parser leaves as calls: `cel.bind`, and those of optional
+/// values, of lists and of two variables.
+fn variables_of(call: &str, arguments: usize) -> usize {
+    match (call, arguments) {
+        ("bind", 3) | ("optMap" | "optFlatMap" | "sortBy", 2) => 1,
+        ("all" | "exists" | "existsOne" | "exists_one", 3) => 2,
+        ("transformList" | "transformMap" | "transformMapEntry", 3 | 4) => 2,
+        _ => 0,
+    }
+}
 
 struct Names<'t> {
     text: &'t str,
@@ -66,22 +78,19 @@ impl Names<'_> {
                     _ => Ok(()),
                 }
             }
-            Expr::Call(call) => match (call.target.as_deref().map(|target| &target.expr), call.args.as_slice()) {
-                // `cel.bind(name, value, expression)`
-                (Some(Expr::Ident(cel)), [name, rest @ ..]) if cel == "cel" && call.func_name == "bind" => {
-                    let before = self.locals.len();
-                    if let Expr::Ident(name) = &name.expr {
-                        self.locals.push(name.clone());
-                    }
-                    rest.iter().try_for_each(|part| self.part(part))?;
-                    self.locals.truncate(before);
-                    Ok(())
-                }
-                _ => {
-                    let mut parts = call.target.iter().map(|target| &**target).chain(&call.args);
-                    parts.try_for_each(|part| self.part(part))
-                }
-            },
+            Expr::Call(call) => {
+                call.target.iter().try_for_each(|target| self.part(target))?;
+                let before = self.locals.len();
+                let variables = call.args.iter().take(variables_of(&call.func_name, call.args.len()));
+                let names = variables.map_while(|variable| match &variable.expr {
+                    Expr::Ident(name) => Some(name.clone()),
+                    _ => None,
+                });
+                self.locals.extend(names);
+                call.args.iter().try_for_each(|part| self.part(part))?;
+                self.locals.truncate(before);
+                Ok(())
+            }
             Expr::List(list) => list.elements.iter().try_for_each(|element| self.part(element)),
             Expr::Map(map) => map.entries.iter().try_for_each(|entry| self.entry(&entry.expr)),
             Expr::Struct(made) => made.entries.iter().try_for_each(|entry| self.entry(&entry.expr)),

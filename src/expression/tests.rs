@@ -148,6 +148,10 @@ fn names_in_standard_expressions_are_checked() {
         "sets.contains(['a'], [device.driver])",
         "device.attributes[?'gpu'].orValue(false) && device.?driver.hasValue()",
         "cel.bind(own, device.attributes['gpu'], own.model == 'a')",
+        "device.attributes['gpu'].?model.optMap(model, model == 'a').orValue(false)",
+        "[1, 2].all(index, value, index < value) || {'a': 1}.exists(key, value, key == 'a' && value == 1)",
+        "[2, 1].transformList(index, value, value - index).sortBy(value, -value) == lists.range(3)",
+        "{'a': 1}.transformMap(key, value, value > 0, value + 1) == {'a': 2}",
         "true",
     ] {
         assert_eq!(check_standard(text, &device), Ok(()), "{text}");
@@ -157,6 +161,7 @@ fn names_in_standard_expressions_are_checked() {
         ("devic.driver == 'a'", "devic", "`devic` is unknown", "did you mean `device`?"),
         ("true && device.drver == 'a'", "drver", "`device` has no field `drver`", "did you mean `driver`?"),
         ("['a'].exists(name, nam == 'a')", "nam", "`nam` is unknown", "known are device"),
+        ("optional.of(1).optMap(own, owm == 1).orValue(true)", "owm", "`owm` is unknown", "known are device"),
         ("device.driver == ", "", "the expression ends too early", ""),
         ("'a'", "'a'", "the expression must be true or false", ""),
     ] {
