@@ -49,9 +49,7 @@ pub(crate) fn wait_for_admission(core: &mut Core, index: ReplicaIndex) -> bool {
     if !core.admission.is_used() || core.admission.let_go.contains_key(&index) {
         return false;
     }
-    let first = core.store[job].first;
-    let replicas = first..first + core.store[job].spec.replicas;
-    core.admission.join(job, &part, replicas, core.now);
+    core.admission.join(job, &part, core.store[job].replicas(), core.now);
     core.store[index].wait = Wait::Admission;
     core.admission.untold.push(index);
     true

@@ -1,7 +1,6 @@
 //! The workloads that Kueue manages, and what it needs to know about them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 use std::sync::Arc;
 
 use super::objects::{LocalQueue, Objects};
@@ -69,10 +68,17 @@ impl Admission {
     }
 
     /// Adds a job to its workload, unless it was added before. A workload that is not known yet begins at `now`.
-    pub(super) fn join(&mut self, job: JobId, part: &QueuedPart, replicas: Range<ReplicaIndex>, now: SimTime) {
+    pub(super) fn join(
+        &mut self,
+        job: JobId,
+        part: &QueuedPart,
+        replicas: impl Iterator<Item = ReplicaIndex>,
+        now: SimTime,
+    ) {
         let line = part.pod_set.unwrap_or(0) as usize;
         if let Some(number) = self.of_job.get(&job).copied() {
-            self.workload_mut(number).lines[line].next = 0;
+            let line = &mut self.workload_mut(number).lines[line];
+            line.next = line.ended;
             return;
         }
         let spec = &part.workload;
