@@ -7,22 +7,28 @@ use dryrack_yaml::{Report, Tree};
 use super::{has, list, place, refuse, text};
 use crate::api::Quantity;
 
+/// What has quotas, what it calls the cohort above it, and the field that names that cohort in `v1beta2`.
+type Owner = (&'static str, &'static str, &'static str);
+
+const QUEUE: Owner = ("queue", "cohort", "cohortName");
+const COHORT: Owner = ("cohort", "parent", "parentName");
+
 pub fn cluster_queue(tree: &Tree, report: &mut Report) {
-    quotas(tree, ["cohort", "cohortName"], report);
+    quotas(tree, QUEUE, report);
 }
 
 pub fn cohort(tree: &Tree, report: &mut Report) {
-    quotas(tree, ["parent", "parentName"], report);
+    quotas(tree, COHORT, report);
 }
 
-/// The quotas of a ClusterQueue or a Cohort, whose spec names its own cohort in one of the fields `parents`.
-fn quotas(tree: &Tree, parents: [&str; 2], report: &mut Report) {
+/// The quotas of a ClusterQueue or a Cohort.
+fn quotas(tree: &Tree, owner: Owner, report: &mut Report) {
     let Some(spec) = tree.get("spec") else { return };
     let annotations = tree.get("metadata").and_then(|metadata| metadata.get("annotations"));
     // A change need not repeat the cohort.
     let is_patch = annotations.is_some_and(|annotations| text(annotations, "dryrack/patch") == "true");
-    let is_alone = !is_patch && !parents.iter().any(|key| !text(spec, key).is_empty());
-    let is_queue = parents[0] == "cohort";
+    // In `v1beta1`, the field has the name of the thing.
+    let is_alone = !is_patch && [owner.1, owner.2].iter().all(|key| text(spec, key).is_empty());
     let (mut resources, mut flavors) = (BTreeSet::new(), BTreeSet::new());
     for group in list(spec, "resourceGroups") {
         let lacks = |key: &str| has(group, key) && list(group, key).is_empty();
@@ -41,7 +47,7 @@ fn quotas(tree: &Tree, parents: [&str; 2], report: &mut Report) {
             }
             covers(flavor, covered, report);
             for quota in list(flavor, "resources") {
-                limits(quota, is_alone, is_queue, report);
+                limits(quota, owner, is_alone, report);
             }
         }
     }
@@ -77,26 +83,18 @@ fn covers(flavor: &Tree, covered: &[Tree], report: &mut Report) {
 }
 
 /// The limits of a quota. They are for borrowing in a cohort.
-fn limits(quota: &Tree, is_alone: bool, is_queue: bool, report: &mut Report) {
+fn limits(quota: &Tree, owner: Owner, is_alone: bool, report: &mut Report) {
+    let (what, above, field) = owner;
+    for key in ["borrowingLimit", "lendingLimit"] {
+        if is_alone && has(quota, key) {
+            let message = format!("`{key}` must be absent when the {what} has no {above}");
+            report.error_with_help(place(quota, key), message, format!("remove it, or add `{field}`"));
+        }
+    }
     let amount = |key: &str| text(quota, key).parse::<Quantity>().ok();
+    // Kueue lets a cohort lend more than its own quota.
     let lends_more =
-        is_queue && amount("lendingLimit").zip(amount("nominalQuota")).is_some_and(|(lent, own)| lent > own);
-    let (borrowing, lending, help) = match is_queue {
-        true => (
-            "`borrowingLimit` must be absent when the queue has no cohort",
-            "`lendingLimit` must be absent when the queue has no cohort",
-            "remove it, or add `cohortName`",
-        ),
-        false => (
-            "`borrowingLimit` must be absent when the cohort has no parent",
-            "`lendingLimit` must be absent when the cohort has no parent",
-            "remove it, or add `parentName`",
-        ),
-    };
-    let refusals = [
-        (is_alone && has(quota, "borrowingLimit"), "borrowingLimit", borrowing, help),
-        (is_alone && has(quota, "lendingLimit"), "lendingLimit", lending, help),
-        (lends_more, "lendingLimit", "`lendingLimit` is above `nominalQuota`", "lend at most the own quota"),
-    ];
-    refuse(quota, &refusals, report);
+        owner == QUEUE && amount("lendingLimit").zip(amount("nominalQuota")).is_some_and(|(lent, own)| lent > own);
+    let message = "`lendingLimit` is above `nominalQuota`";
+    refuse(quota, &[(lends_more, "lendingLimit", message, "lend at most the own quota")], report);
 }
