@@ -89,7 +89,7 @@ pub enum CommandError {
     Zero,
     #[error("`kube-scheduler=` names no program; expected its path, as in `kube-scheduler=./kube-scheduler`")]
     NoKubeScheduler,
-    #[error("`{0}=` is no word of a command line; did you mean `kube-scheduler={1}`?")]
+    #[error("no command begins with `{0}=`; did you mean `kube-scheduler={1}`?")]
     Misspelt(String, String),
     #[error("`unix:` names no socket; expected one path, as in `unix:/tmp/scheduler.sock`")]
     NoSocket,
