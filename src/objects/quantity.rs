@@ -14,6 +14,7 @@ pub struct Quantity {
 }
 
 const NANOS: i128 = 1_000_000_000;
+const LARGEST: i128 = i64::MAX as i128 * NANOS;
 /// The largest number of digits of a number. An amount of 2^63 units has fewer.
 const DIGITS_MAX: usize = 30;
 
@@ -50,35 +51,44 @@ impl Quantity {
     }
 }
 
-/// The factor of a suffix as `numerator / denominator`.
-fn factor(suffix: &str) -> Option<(i128, i128)> {
+/// The factor of a suffix: a power of two, and the exponent of a power of ten.
+fn factor(suffix: &str) -> Option<(i128, i32)> {
     let factor = match suffix {
-        "" => (1, 1),
-        "n" => (1, 1_000_000_000),
-        "u" => (1, 1_000_000),
-        "m" => (1, 1000),
-        "k" => (1000, 1),
-        "M" => (1_000_000, 1),
-        "G" => (1_000_000_000, 1),
-        "T" => (1_000_000_000_000, 1),
-        "P" => (1_000_000_000_000_000, 1),
-        "E" => (1_000_000_000_000_000_000, 1),
-        "Ki" => (1 << 10, 1),
-        "Mi" => (1 << 20, 1),
-        "Gi" => (1 << 30, 1),
-        "Ti" => (1 << 40, 1),
-        "Pi" => (1 << 50, 1),
-        "Ei" => (1 << 60, 1),
-        _ => {
-            let exponent: i32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
-            let power = 10_i128.checked_pow(exponent.unsigned_abs().min(18))?;
-            if exponent.unsigned_abs() > 18 {
-                return None;
-            }
-            if exponent < 0 { (1, power) } else { (power, 1) }
-        }
+        "" => (1, 0),
+        "n" => (1, -9),
+        "u" => (1, -6),
+        "m" => (1, -3),
+        "k" => (1, 3),
+        "M" => (1, 6),
+        "G" => (1, 9),
+        "T" => (1, 12),
+        "P" => (1, 15),
+        "E" => (1, 18),
+        "Ki" => (1 << 10, 0),
+        "Mi" => (1 << 20, 0),
+        "Gi" => (1 << 30, 0),
+        "Ti" => (1 << 40, 0),
+        "Pi" => (1 << 50, 0),
+        "Ei" => (1 << 60, 0),
+        _ => (1, suffix.strip_prefix(['e', 'E'])?.parse().ok()?),
     };
     Some(factor)
+}
+
+/// A quotient, rounded up.
+fn divided(number: i128, by: i128) -> i128 {
+    number / by + i128::from(number % by != 0)
+}
+
+/// `scaled` times a power of ten, rounded up. `None` if it does not fit.
+fn times_power(scaled: i128, exponent: i32) -> Option<i128> {
+    /// The largest power of ten in 128 bits.
+    const POWER_MAX: u32 = 38;
+    let power = 10_i128.pow(exponent.unsigned_abs().min(POWER_MAX));
+    match exponent < 0 {
+        true => Some(divided(scaled, power)),
+        false => scaled.checked_mul(power),
+    }
 }
 
 impl FromStr for Quantity {
@@ -97,16 +107,18 @@ impl FromStr for Quantity {
             if !has_digits || fraction.contains('.') || whole.len() + fraction.len() > DIGITS_MAX {
                 return None;
             }
-            let digits: i128 = format!("0{whole}{fraction}").parse().ok()?;
-            let (numerator, denominator) = factor(suffix)?;
-            let denominator = denominator.checked_mul(10_i128.checked_pow(fraction.len() as u32)?)?;
-            let scaled = digits.checked_mul(numerator).and_then(|scaled| scaled.checked_mul(NANOS));
-            let nanos = match scaled {
-                Some(scaled) => scaled / denominator + i128::from(scaled % denominator != 0),
-                // The amount does not fit into 64 bits. Kubernetes limits it to the largest amount.
-                None => i128::from(i64::MAX) * NANOS,
+            let (mut digits, mut places) = (format!("0{whole}{fraction}").parse::<i128>().ok()?, fraction.len() as i32);
+            let (numerator, exponent) = factor(suffix)?;
+            let scaled = loop {
+                match digits.checked_mul(numerator).and_then(|scaled| scaled.checked_mul(NANOS)) {
+                    // The last places of a long fraction are far below a billionth.
+                    None if places > 0 => (digits, places) = (divided(digits, 10), places - 1),
+                    scaled => break scaled,
+                }
             };
-            Some(Quantity { nanos: sign * nanos })
+            let nanos = scaled.and_then(|scaled| times_power(scaled, exponent.saturating_sub(places)));
+            // Kubernetes limits an amount that does not fit into 64 bits to the largest that does.
+            Some(Quantity { nanos: sign * nanos.map_or(LARGEST, |nanos| nanos.min(LARGEST)) })
         };
         parsed().ok_or_else(|| QuantityError { text: text.to_string() })
     }
@@ -180,6 +192,14 @@ mod tests {
             ("-1500m", -1, -1500),
             ("7Ei", 8_070_450_532_247_928_832, i64::MAX),
             ("99Ei", i64::MAX, i64::MAX),
+            ("1e+3", 1000, 1_000_000),
+            ("1e30", i64::MAX, i64::MAX),
+            ("5e400000", i64::MAX, i64::MAX),
+            ("1e-30", 1, 1),
+            ("0.000001e9", 1000, 1_000_000),
+            // Pi times 2^30 is 3,373,259,426.1305 and so on.
+            ("3.14159265358979323846Gi", 3_373_259_427, 3_373_259_426_131),
+            ("0e99", 0, 0),
             ("0", 0, 0),
         ];
         for (text, value, milli) in rows {
@@ -201,7 +221,7 @@ mod tests {
 
     #[test]
     fn what_is_no_quantity_is_refused() {
-        for text in ["", "m", "1 Gi", "1.2.3", "1KiB", "one", "1e", "1e99", "--1", "."] {
+        for text in ["", "m", "1 Gi", "1.2.3", "1KiB", "one", "1e", "1e1.5", "--1", "."] {
             assert!(text.parse::<Quantity>().is_err(), "{text}");
         }
     }
