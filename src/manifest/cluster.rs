@@ -110,6 +110,7 @@ impl Manifests {
     /// The objects as values with types. Defaults are filled in, and controllers are expanded. What is left out is
     /// added to the counts.
     pub fn cluster(&mut self, report: &mut Report) -> Cluster {
+        self.generate_names();
         let mut unused = std::mem::take(&mut self.unused);
         let mut cluster = Cluster::default();
         let classes = Classes::of(self);
@@ -274,7 +275,7 @@ impl Builder<'_> {
     /// Adds the pods of the files. Returns the claims that are made for them, by namespace.
     fn pods(&mut self, cluster: &mut Cluster) -> Vec<(Arc<str>, MadeClaim, Span)> {
         let mut claims = Vec::new();
-        let (mut ended, mut nameless) = (0, 0);
+        let mut ended = 0;
         for (index, object) in self.manifests.objects.iter().enumerate() {
             let created = created(object);
             if object.kind == Kind::Pod || object.kind.is_controller() {
@@ -300,13 +301,7 @@ impl Builder<'_> {
                 (owner.kind, Arc::from(format!("{}/{}", owner.namespace(), owner.name())))
             });
             let deadline = seconds(object.value.get("spec").and_then(|spec| spec.get("activeDeadlineSeconds")));
-            let Some(mut pod) = self.pod(value, object.span) else { continue };
-            if pod.metadata.name.is_empty() {
-                nameless += 1;
-                let prefix = object.value.get("metadata").and_then(|metadata| metadata.get("generateName"));
-                pod.metadata.name =
-                    Arc::from(format!("{}{nameless}", prefix.and_then(Value::as_str).unwrap_or("pod-")));
-            }
+            let Some(pod) = self.pod(value, object.span) else { continue };
             cluster.latest = cluster.latest.into_iter().chain(pod.status.start_time).max();
             let terms = self.terms(index);
             cluster.pods.push(StatedPod { pod, created, terms, deadline, owner, span: object.span });

@@ -28,6 +28,7 @@ mod ended;
 mod expand;
 mod fields;
 mod files;
+mod generated;
 mod kept_controllers;
 mod kinds;
 mod namespaces;

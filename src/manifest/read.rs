@@ -48,7 +48,7 @@ impl Object {
         counts.max_by_key(count).map_or(self.span, |(.., span)| *span)
     }
 
-    fn metadata(&self, key: &str) -> &str {
+    pub(crate) fn metadata(&self, key: &str) -> &str {
         self.value.get("metadata").and_then(|metadata| metadata.get(key)).and_then(Value::as_str).unwrap_or_default()
     }
 
@@ -261,9 +261,9 @@ impl Manifests {
         versions::to_current(&mut object);
         let name = object.name().to_string();
         if name.is_empty() {
-            let is_numbered = object.kind == Kind::Pod && !object.metadata("generateName").is_empty();
+            let is_generated = !object.metadata("generateName").is_empty();
             let is_told = tree.get("metadata").is_some_and(|metadata| metadata.get("name").is_some());
-            if !is_numbered && !is_told {
+            if !is_generated && !is_told {
                 let message = format!("{} lacks `metadata.name`", known.fields.what);
                 report.error_with_help(span, message, "add `metadata: {name: …}`");
                 return;

@@ -19,7 +19,8 @@ fn read(text: &str) -> (Manifests, Cluster, String) {
     (manifests, cluster, report.finish().to_string())
 }
 
-fn fine(text: &str) -> (Manifests, Cluster) {
+/// Reads a text without faults.
+pub fn fine(text: &str) -> (Manifests, Cluster) {
     let (manifests, cluster, faults) = read(text);
     assert_eq!(faults, "", "{text}");
     (manifests, cluster)
