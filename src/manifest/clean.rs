@@ -11,7 +11,7 @@ use dryrack_nearest::nearest;
 use dryrack_units::SimDuration;
 use dryrack_yaml::{Entry, Node, Report, Span, Tree};
 
-use crate::fields::{ANNOTATIONS, META_QUIET, QUIET_ANNOTATIONS};
+use crate::fields::{ANNOTATIONS, META_QUIET, QUIET_ANNOTATIONS, UNFOLLOWED_ANNOTATIONS};
 use crate::shape::{Fields, Shape};
 use crate::unused::Unused;
 
@@ -315,7 +315,13 @@ impl<'t> Cleaner<'_, 't> {
                 self.report.unknown(entry.key_span, message, key, own);
             } else if !QUIET_ANNOTATIONS.contains(&key) {
                 // No profile reads it. A scheduler in another process may.
-                self.count("");
+                match (self.writer, UNFOLLOWED_ANNOTATIONS.contains(&key)) {
+                    (Writer::Again, _) => {}
+                    (Writer::Person | Writer::Words, true) => {
+                        self.unfollowed(key);
+                    }
+                    (Writer::Person | Writer::Words, false) => self.count(""),
+                }
                 map.extend(self.text(&entry.value).map(|value| (entry.key.clone(), Value::from(value))));
             }
         }

@@ -310,6 +310,17 @@ fn what_is_not_followed_is_told_once() {
     );
 }
 
+#[test]
+fn an_exclusive_topology_is_not_followed() {
+    let set = "apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\nmetadata: {name: a, annotations: {note: b, \
+               leaderworkerset.sigs.k8s.io/exclusive-topology: rack}}\nspec: {leaderWorkerTemplate: {workerTemplate: \
+               {spec: {containers: [{name: m}]}}}}\n";
+    let notes = fine(set).0.unused.notes();
+    let wanted = "LeaderWorkerSet metadata.annotations.leaderworkerset.sigs.k8s.io/exclusive-topology (1)";
+    assert_eq!(notes[0], format!("not followed, so decisions can differ: {wanted}"));
+    assert_eq!(notes[1], "fields without meaning in a rehearsal: LeaderWorkerSet metadata.annotations (1)");
+}
+
 /// A kind that nobody here knows may make pods, too.
 #[test]
 fn an_object_that_can_change_decisions_is_named_with_its_place() {

@@ -19,6 +19,20 @@ pub const ANNOTATIONS: [&str; 12] = [
     "leaderworkerset.sigs.k8s.io/size",
 ];
 
+/// Annotations by which controllers decide and that dryrack does not follow.
+pub const UNFOLLOWED_ANNOTATIONS: [&str; 10] = [
+    "alpha.jobset.sigs.k8s.io/exclusive-topology",
+    "kueue.x-k8s.io/elastic-job",
+    "kueue.x-k8s.io/job-completions-equal-parallelism",
+    "kueue.x-k8s.io/podset-group-name",
+    "kueue.x-k8s.io/podset-slice-required-topology",
+    "kueue.x-k8s.io/podset-slice-required-topology-constraints",
+    "kueue.x-k8s.io/podset-slice-size",
+    "kueue.x-k8s.io/preemption-config-name",
+    "leaderworkerset.sigs.k8s.io/exclusive-topology",
+    "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology",
+];
+
 /// Annotations that tools keep for themselves. They are not counted.
 pub const QUIET_ANNOTATIONS: [&str; 3] = [
     "kubectl.kubernetes.io/last-applied-configuration",
