@@ -186,6 +186,9 @@ impl Manifests {
             return;
         }
         match known(group_of(&version), &kind) {
+            Some(known) if is_newer(known, &version) => {
+                self.not_followed(&format!("{version} {kind}"), tree, place, report);
+            }
             Some(known) if !has_version(known, &version) => {
                 let message = format!("`{kind}` is not a kind of `{version}`");
                 let span = tree.get("apiVersion").map_or(place, |value| value.span);
@@ -235,12 +238,17 @@ impl Manifests {
             self.unused.kind(&if group.is_empty() { kind.to_string() } else { format!("{group} {kind}") });
             return;
         }
-        let name = tree.get("metadata").and_then(|metadata| metadata.get("name")).and_then(Tree::scalar);
-        let name = name.map_or(String::new(), |name| format!(" {name}"));
         // A kind of another group can have the name of one that is followed, such as Volcano's Job.
         let group = right.map_or(String::new(), |_| format!("{group} "));
+        self.not_followed(&format!("{group}{kind}"), tree, place, report);
+    }
+
+    /// Names an object that dryrack does not follow.
+    fn not_followed(&mut self, kind: &str, tree: &Tree, place: Span, report: &Report) {
+        let name = tree.get("metadata").and_then(|metadata| metadata.get("name")).and_then(Tree::scalar);
+        let name = name.map_or(String::new(), |name| format!(" {name}"));
         let (file, line, _) = report.place(place);
-        self.unused.object(format!("{group}{kind}{name} ({file}:{line})"), place);
+        self.unused.object(format!("{kind}{name} ({file}:{line})"), place);
     }
 
     fn object(&mut self, tree: &Tree, known: &'static Known, api_version: String, span: Span, report: &mut Report) {
@@ -323,6 +331,25 @@ fn is_likely_slip(group: &str) -> bool {
 fn has_version(known: &Known, api_version: &str) -> bool {
     let version = api_version.rsplit('/').next();
     known.versions.split(' ').any(|served| Some(served) == version)
+}
+
+/// Whether a later release of the API has this version of a kind that is not stable yet.
+fn is_newer(known: &Known, api_version: &str) -> bool {
+    let usual = stability(known.versions.split(' ').next().unwrap_or_default());
+    let typed = stability(api_version.rsplit('/').next().unwrap_or_default());
+    usual < typed && usual.is_some_and(|(is_stable, ..)| !is_stable)
+}
+
+/// The order of a version such as `v1beta2`: whether it is stable, whether it is beta, and its two numbers.
+fn stability(version: &str) -> Option<(bool, bool, u32, u32)> {
+    let version = version.strip_prefix('v')?;
+    let split = version.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(version.len());
+    let (major, stage) = (version[..split].parse().ok()?, &version[split..]);
+    match (stage.strip_prefix("alpha"), stage.strip_prefix("beta")) {
+        (Some(minor), _) => Some((false, false, major, minor.parse().ok()?)),
+        (_, Some(minor)) => Some((false, true, major, minor.parse().ok()?)),
+        _ => stage.is_empty().then_some((true, false, major, 0)),
+    }
 }
 
 fn usual_version(known: &Known) -> String {

@@ -338,6 +338,20 @@ fn an_object_that_can_change_decisions_is_named_with_its_place() {
              (test.yaml:5)"
         )
     );
+    let later = object("scheduling.k8s.io/v1alpha2", "Workload", "w") + &object("jobset.x-k8s.io/v1", "JobSet", "s");
+    assert_eq!(
+        told(&later).as_deref(),
+        Some(
+            "2 objects are not followed, so decisions can differ: scheduling.k8s.io/v1alpha2 Workload w (test.yaml:1), \
+             jobset.x-k8s.io/v1 JobSet s (test.yaml:5)"
+        )
+    );
+    for (version, kind) in
+        [("jobset.x-k8s.io/v1alpha1", "JobSet"), ("batch/v2", "Job"), ("kueue.x-k8s.io/v1beta", "Cohort")]
+    {
+        let (_, _, faults) = read(&object(version, kind, "a"));
+        assert!(faults.contains(&format!("error: `{kind}` is not a kind of `{version}`")), "{faults}");
+    }
     let many: String = (0..7).map(|number| object("kubeflow.org/v1", "PyTorchJob", &format!("p{number}"))).collect();
     let note = told(&many).unwrap();
     assert!(
