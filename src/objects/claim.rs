@@ -74,14 +74,16 @@ pub enum AllocationMode {
     All,
 }
 
-/// The devices of these requests must agree in an attribute.
+/// What the devices of some requests must have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Constraint {
     /// The names of requests, or of alternatives as `request/alternative`. An empty list means all requests.
     #[serde(default, skip_serializing_if = "is_default")]
     pub requests: Vec<Arc<str>>,
-    pub match_attribute: Arc<str>,
+    /// The attribute in which they must agree. `None` for a constraint of another kind, which is not followed.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub match_attribute: Option<Arc<str>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -128,13 +128,11 @@ impl Devices {
 
 fn agreements_of(claim: &ResourceClaim) -> Vec<Agreement> {
     let constraints = claim.spec.devices.constraints.iter();
-    let agreement = |constraint: &crate::object::Constraint| Agreement {
-        requests: constraint.requests.clone(),
-        attribute: Arc::clone(&constraint.match_attribute),
-        value: None,
-        devices: 0,
+    let agreement = |constraint: &crate::object::Constraint| {
+        let attribute = constraint.match_attribute.clone()?;
+        Some(Agreement { requests: constraint.requests.clone(), attribute, value: None, devices: 0 })
     };
-    constraints.map(agreement).collect()
+    constraints.filter_map(agreement).collect()
 }
 
 impl Search<'_> {

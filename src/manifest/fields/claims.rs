@@ -1,6 +1,7 @@
 //! Claims of devices, their templates, classes of devices, and slices of devices.
 
 use super::meta::{METADATA, NODE_SELECTOR};
+use crate::refused;
 use crate::shape::{Fields, Named, Shape};
 
 pub const CLAIM: Fields = Fields::of(
@@ -78,6 +79,7 @@ const CONSTRAINT: Fields = Fields::of(
     "a constraint of devices",
     &[("requests", Shape::List(&Shape::Parts)), ("matchAttribute", Shape::Qualified)],
 )
+.refuses(refused::device_constraint)
 .unfollowed("distinctAttribute");
 
 const STATUS: Fields = Fields::of(

@@ -92,6 +92,13 @@ fn ends(spec: &Tree, report: &mut Report) {
     refuse(spec, &[(restarts, "restartPolicy", "the pods of a Job may not restart always", help)], report);
 }
 
+/// A constraint of the devices of a claim.
+pub fn device_constraint(tree: &Tree, report: &mut Report) {
+    let lacks = !has(tree, "matchAttribute") && !has(tree, "distinctAttribute");
+    let message = "a constraint of devices lacks `matchAttribute`";
+    refuse(tree, &[(lacks, "matchAttribute", message, "name an attribute, such as `gpu.example.com/numa`")], report);
+}
+
 /// The spec of a PodDisruptionBudget.
 pub fn budget(tree: &Tree, report: &mut Report) {
     let has_both = has(tree, "minAvailable") && has(tree, "maxUnavailable");

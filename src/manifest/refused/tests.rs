@@ -249,6 +249,19 @@ fn controllers_are_refused() {
 }
 
 #[test]
+fn a_constraint_of_devices_names_an_attribute() {
+    let claim = |constraint: &str| {
+        let devices = "requests: [{name: r, exactly: {deviceClassName: c}}]";
+        let class = "apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: c}\n---\n";
+        let spec = format!("devices: {{{devices}, constraints: [{{requests: [r]{constraint}}}]}}");
+        class.to_string() + &object("resource.k8s.io/v1", "ResourceClaim", &spec)
+    };
+    // exactly one constraint type is required
+    expect(&[(claim(""), "requests: [r]", "a constraint of devices lacks `matchAttribute`")]);
+    accept(&[claim(", matchAttribute: gpu.example.com/numa"), claim(", distinctAttribute: gpu.example.com/numa")]);
+}
+
+#[test]
 fn classes_and_budgets_are_refused() {
     let class = |name: &str, value: i64| {
         format!("apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {{name: {name}}}\nvalue: {value}\n")
