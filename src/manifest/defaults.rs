@@ -71,24 +71,30 @@ impl Classes {
         classes
     }
 
-    /// Reports runtime classes that do not exist. Pods of a cluster have the overhead and the node selector already.
+    /// Reports runtime classes that do not exist. Pods of a cluster have the overhead and the node selector already; the
+    /// template of a controller does not.
     pub fn check_runtimes(&self, manifests: &Manifests, report: &mut Report) {
-        let written =
-            manifests.objects.iter().filter(|object| Origin::of(object.value.get("metadata")) == Origin::Written);
         let mut told = BTreeSet::new();
-        for (key, name, span) in written.flat_map(|object| &object.places) {
-            if *key != "runtimeClassName" || self.runtimes.contains_key(name) || !told.insert(name.as_str()) {
+        for object in &manifests.objects {
+            let origin = Origin::of(object.value.get("metadata"));
+            if (object.kind, origin) == (Kind::Pod, Origin::Cluster) {
                 continue;
             }
-            if self.runtimes.is_empty() {
-                // People save parts of a cluster, and a class usually only selects a container runtime.
-                let message =
-                    format!("no RuntimeClass is in the files, so the overhead and nodes of `{name}` are unknown");
-                let help = format!("add it, as `kubectl get runtimeclass {name} -o yaml` prints it");
-                report.warning(*span, message, help);
-            } else {
-                let message = format!("no RuntimeClass is named `{name}`");
-                report.unknown(*span, message, name, self.runtimes.keys().map(String::as_str));
+            // People save parts of a cluster, and a class usually only selects a container runtime.
+            let may_lack = self.runtimes.is_empty() || origin == Origin::Cluster;
+            for (_, name, span) in object.places.iter().filter(|(key, ..)| *key == "runtimeClassName") {
+                if self.runtimes.contains_key(name) || !told.insert((name.as_str(), may_lack)) {
+                    continue;
+                }
+                if may_lack {
+                    let message =
+                        format!("the RuntimeClass `{name}` is not in the files, so its overhead and nodes are unknown");
+                    let help = format!("add it, as `kubectl get runtimeclass {name} -o yaml` prints it");
+                    report.warning(*span, message, help);
+                } else {
+                    let message = format!("no RuntimeClass is named `{name}`");
+                    report.unknown(*span, message, name, self.runtimes.keys().map(String::as_str));
+                }
             }
         }
     }

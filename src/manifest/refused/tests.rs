@@ -322,10 +322,16 @@ fn classes_and_budgets_are_refused() {
         pod("runtimeClassName: kata").replace("name: a", "name: b")
     ));
     assert_eq!(
-        said.matches("no RuntimeClass is in the files, so the overhead and nodes of `kata` are unknown").count(),
+        said.matches("the RuntimeClass `kata` is not in the files, so its overhead and nodes are unknown").count(),
         1,
         "{said}"
     );
+    // The cluster fills in its pods, but not the templates of its controllers.
+    let running = deployment("replicas: 1")
+        .replace("{containers", "{runtimeClassName: gone, containers")
+        .replace("name: a", "name: a, uid: u-1");
+    let said = faults(&format!("{runtime}{running}"));
+    assert!(said.starts_with("warning: the RuntimeClass `gone` is not in the files"), "{said}");
 }
 
 #[test]
