@@ -1,41 +1,49 @@
-//! Whole objects: controllers, budgets and classes.
+//! Controllers, budgets, classes and claims.
 
-use dryrack_yaml::{Node, Report, Tree};
+use dryrack_yaml::{Node, Report, Span, Tree};
 
 use super::{has, list, map, place, refuse, text};
 use crate::api::PriorityClass;
 
 /// The spec of a Deployment, a ReplicaSet, a StatefulSet or a DaemonSet.
 pub fn controller(tree: &Tree, report: &mut Report) {
-    let Some(selector) = tree.get("selector").filter(|selector| matches!(selector.node, Node::Map(_))) else {
-        return restarts_always(tree, report);
-    };
-    let is_empty = map(selector, "matchLabels").next().is_none() && list(selector, "matchExpressions").is_empty();
-    let label = |key: &str| tree.get("template")?.get("metadata")?.get("labels")?.get(key)?.scalar();
-    let holds = map(selector, "matchLabels")
-        .all(|(key, _, value)| label(key) == Some(value.scalar().unwrap_or_default()))
-        && list(selector, "matchExpressions").iter().all(|requirement| {
-            let own = label(text(requirement, "key"));
-            let is_in = list(requirement, "values").iter().any(|value| value.scalar() == own);
-            match text(requirement, "operator") {
-                "In" => own.is_some() && is_in,
-                "NotIn" => own.is_none() || !is_in,
-                "Exists" => own.is_some(),
-                "DoesNotExist" => own.is_none(),
-                // It is refused as it stands.
-                _ => true,
-            }
-        });
-    mismatch(tree, is_empty, !holds, report);
+    if let Some(selector) = tree.get("selector").filter(|selector| matches!(selector.node, Node::Map(_))) {
+        let (labels, requirements) = (map(selector, "matchLabels"), list(selector, "matchExpressions"));
+        let is_empty = labels.clone().next().is_none() && requirements.is_empty();
+        let holds = has_labels(tree, labels) && requirements.iter().all(|requirement| meets(tree, requirement));
+        mismatch(tree, is_empty, !holds, report);
+    }
     restarts_always(tree, report);
 }
 
 /// The spec of a ReplicationController, whose selector is a map of labels.
 pub fn replication_controller(tree: &Tree, report: &mut Report) {
-    let label = |key: &str| tree.get("template")?.get("metadata")?.get("labels")?.get(key)?.scalar();
-    let holds = map(tree, "selector").all(|(key, _, value)| label(key) == value.scalar());
-    mismatch(tree, false, !holds, report);
+    mismatch(tree, false, !has_labels(tree, map(tree, "selector")), report);
     restarts_always(tree, report);
+}
+
+/// A label of the template of a controller.
+fn label<'t>(tree: &'t Tree, key: &str) -> Option<&'t str> {
+    let label = tree.get("template")?.get("metadata")?.get("labels")?.get(key)?;
+    Some(label.scalar().unwrap_or_default())
+}
+
+fn has_labels<'t>(tree: &Tree, mut labels: impl Iterator<Item = (&'t str, Span, &'t Tree)>) -> bool {
+    labels.all(|(key, _, value)| label(tree, key) == Some(value.scalar().unwrap_or_default()))
+}
+
+/// Whether the template meets a requirement on labels.
+fn meets(tree: &Tree, requirement: &Tree) -> bool {
+    let own = label(tree, text(requirement, "key"));
+    let is_in = list(requirement, "values").iter().any(|value| value.scalar() == own);
+    match text(requirement, "operator") {
+        "In" => own.is_some() && is_in,
+        "NotIn" => own.is_none() || !is_in,
+        "Exists" => own.is_some(),
+        "DoesNotExist" => own.is_none(),
+        // It is refused as it stands.
+        _ => true,
+    }
 }
 
 fn mismatch(tree: &Tree, is_empty: bool, differs: bool, report: &mut Report) {

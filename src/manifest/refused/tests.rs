@@ -245,6 +245,11 @@ fn controllers_are_refused() {
         // The webhook of JobSet fills in the policy.
         set("", "2"),
         object("v1", "ReplicationController", TEMPLATE),
+        object(
+            "v1",
+            "ReplicationController",
+            &format!("selector: {{app: }}\n  {}", TEMPLATE.replace("app: x", "app: ")),
+        ),
     ]);
 }
 
