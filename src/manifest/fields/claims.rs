@@ -119,8 +119,7 @@ const CONSUMER: Fields =
         .unused("apiGroup resource");
 
 pub const DEVICE_CLASS: Fields =
-    Fields::of("a device class", &[("metadata", METADATA), ("spec", Shape::Fields(&DEVICE_CLASS_SPEC))])
-        .requires(&["spec"]);
+    Fields::of("a device class", &[("metadata", METADATA), ("spec", Shape::Fields(&DEVICE_CLASS_SPEC))]);
 
 const DEVICE_CLASS_SPEC: Fields = Fields::of("the spec of a device class", &[("selectors", SELECTORS)])
     .unused("config suitableNodes")

@@ -7,7 +7,6 @@ use crate::shape::{Fields, Named, Shape};
 
 pub const CLUSTER_QUEUE: Fields =
     Fields::of("a cluster queue", &[("metadata", METADATA), ("spec", Shape::Fields(&CLUSTER_QUEUE_SPEC))])
-        .requires(&["spec"])
         .refuses(refused::cluster_queue)
         .unused("status");
 
@@ -180,7 +179,7 @@ const TOPOLOGY_REQUEST: Fields = Fields::of(
     ],
 )
 .unused("podIndexLabel subGroupIndexLabel subGroupCount")
-.unfollowed("podSetGroupName podSetSliceRequiredTopology podSetSliceSize");
+.unfollowed("podSetGroupName podSetSliceRequiredTopology podSetSliceSize podsetSliceRequiredTopologyConstraints");
 
 const WORKLOAD_STATUS: Fields = Fields::of(
     "the status of a workload of Kueue",

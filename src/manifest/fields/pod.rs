@@ -47,7 +47,9 @@ const SPEC: Fields = Fields::of(
     "automountServiceAccountToken dnsConfig dnsPolicy enableServiceLinks ephemeralContainers hostAliases hostIPC \
      hostPID hostUsers hostname hostnameOverride imagePullSecrets os readinessGates securityContext serviceAccount \
      serviceAccountName setHostnameAsFQDN shareProcessNamespace subdomain",
-);
+)
+// Kubernetes 1.36 has it.
+.unfollowed("schedulingGroup");
 
 pub const PREEMPTION: Shape = Shape::Word(&["PreemptLowerPriority", "Never"]);
 const RESTART: Shape = Shape::Word(&["Always", "OnFailure", "Never"]);
