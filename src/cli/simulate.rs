@@ -38,9 +38,9 @@ const UNTIL: &str = "24h";
 pub fn simulate(args: &SimulateArgs, format: Format) -> ExitResult {
     let options = args.overrides.lower(&args.path);
     let before = loaded(args, &options)?;
-    warn(&before.warnings.to_string());
     let added = Some(AddedWorkload { path: args.with.clone(), at: args.at });
     let with = loaded(args, &Options { added, ..options })?;
+    warn(&with.warnings.to_string());
     let known: BTreeSet<&str> = before.rehearsal.arrivals.iter().map(|job| &*job.spec.name).collect();
     let arrivals = with.rehearsal.arrivals.iter().enumerate();
     let jobs: Vec<JobId> =
@@ -48,8 +48,8 @@ pub fn simulate(args: &SimulateArgs, format: Format) -> ExitResult {
     let input = |message: String| Failure::file(&args.with, message);
     let Some(first) = jobs.first() else {
         return Err(input(
-            "has no workload that the scenario lacks; write a Job, a JobSet, a Pod or a job into it, without `suspend: \
-             true` unless it names a queue"
+            "adds no workload; write a Job, a JobSet, a Pod, or a job in dryrack's words. One with `suspend: true` must name \
+             a queue"
                 .to_string(),
         ));
     };

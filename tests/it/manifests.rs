@@ -6,6 +6,8 @@ use assert_cmd::assert::OutputAssertExt;
 trials! {
     Nothing: [
         every_command_names_the_objects_that_are_not_followed,
+        an_annotation_without_meaning_is_told_once,
+        simulate_warns_of_the_added_workload,
     ]
 }
 
@@ -70,4 +72,20 @@ fn every_command_names_the_objects_that_are_not_followed() {
     let output = dryrack(folder.path(), &["import", "kubernetes", "cluster.yaml", "-o", "out"]).assert().code(0);
     let said = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
     assert_eq!(said.matches(wanted).count(), 1, "{said}");
+}
+
+fn an_annotation_without_meaning_is_told_once() {
+    let cluster = CLUSTER.replace("{name: n}", "{name: n, annotations: {note: a}}");
+    let folder = written(&[("cluster.yaml", &cluster), ("scenario.yaml", SCENARIO)]);
+    let said = stderr(folder.path(), &["check", "scenario.yaml"], 0);
+    assert_eq!(said.matches("Node metadata.annotations (1)").count(), 1, "{said}");
+}
+
+fn simulate_warns_of_the_added_workload() {
+    let volume = "volumes: [{name: v, persistentVolumeClaim: {claimName: c}}], containers";
+    let folder = written(&[("cluster.yaml", CLUSTER), ("job.yaml", &JOB.replace("containers", volume))]);
+    let said = stderr(folder.path(), &["simulate", "cluster.yaml", "--with", "job.yaml"], 0);
+    let wanted = "not followed, so decisions can differ: Job spec.template.spec.volumes.persistentVolumeClaim (1)";
+    assert_eq!(said.matches(wanted).count(), 1, "{said}");
+    assert_eq!(said.matches("CronJob nightly (cluster.yaml:27)").count(), 1, "{said}");
 }
