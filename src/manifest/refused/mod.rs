@@ -3,7 +3,7 @@
 //! The tables of fields name a rule for a part of an object. A rule is a table of refusals: whether it applies, the
 //! field at fault, what is wrong, and what to write. A part that the check of its fields refused already can lack anything, so
 //! a rule passes over what it cannot read. The rules are those of `pkg/apis/*/validation` of Kubernetes 1.35 and of
-//! `pkg/webhooks` of Kueue. An object of a running cluster breaks none of them.
+//! `pkg/webhooks` of Kueue. An object of a running cluster of that release breaks none of them.
 
 mod amounts;
 mod names;
