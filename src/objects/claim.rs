@@ -41,12 +41,16 @@ pub struct DeviceRequest {
     #[serde(default, skip_serializing_if = "is_default")]
     pub exactly: Option<ExactRequest>,
     #[serde(default, skip_serializing_if = "is_default")]
-    pub first_available: Vec<SubRequest>,
+    pub first_available: Vec<ExactRequest>,
 }
 
+/// A request for devices of one class: an exact one, or an alternative.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExactRequest {
+    /// The name of an alternative. An exact request has that of its [`DeviceRequest`].
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub name: Option<Arc<str>>,
     pub device_class_name: Arc<str>,
     #[serde(default, skip_serializing_if = "is_default")]
     pub selectors: Vec<DeviceSelector>,
@@ -57,13 +61,6 @@ pub struct ExactRequest {
     /// Access to devices that are in use by others.
     #[serde(default, skip_serializing_if = "is_default")]
     pub admin_access: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct SubRequest {
-    pub name: Arc<str>,
-    #[serde(flatten)]
-    pub request: ExactRequest,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

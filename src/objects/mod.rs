@@ -19,7 +19,7 @@ mod time;
 
 pub use claim::{
     AllocatedDevices, Allocation, AllocationMode, ClaimDevices, ClaimSpec, ClaimStatus, Constraint, Consumer,
-    DeviceRequest, DeviceResult, ExactRequest, ResourceClaim, SubRequest,
+    DeviceRequest, DeviceResult, ExactRequest, ResourceClaim,
 };
 pub use cluster::{
     ClusterObjects, CountOrPercent, DisruptionBudget, DisruptionBudgetSpec, DisruptionBudgetStatus, GangPolicy,

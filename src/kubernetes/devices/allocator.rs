@@ -163,18 +163,16 @@ impl Search<'_> {
         request: &DeviceRequest,
         slices: &[usize],
     ) -> Result<Wanted, AllocatorError> {
-        let exact = request.exactly.iter().map(|exact| (None, exact));
-        let alternatives = request.first_available.iter().map(|sub| (Some(Arc::clone(&sub.name)), &sub.request));
         let mut options = Vec::new();
-        for (alternative, stated) in exact.chain(alternatives) {
-            let name = alternative.as_ref().unwrap_or(&request.name);
+        for stated in request.exactly.iter().chain(&request.first_available) {
+            let name = stated.name.as_ref().unwrap_or(&request.name);
             let mut want = Want {
                 class: Arc::clone(&stated.device_class_name),
                 selectors: stated.selectors.iter().map(|selector| Arc::clone(&selector.cel.expression)).collect(),
                 count: usize::try_from(stated.count.unwrap_or(1)).unwrap_or(0),
                 all: None,
                 admin_access: stated.admin_access,
-                alternative: alternative.clone(),
+                alternative: stated.name.clone(),
             };
             self.check_class(key, name, stated)?;
             if stated.allocation_mode == AllocationMode::All {

@@ -54,12 +54,13 @@ pub fn pre_filter(pod: &PodInfo, devices: &Devices) -> Result<Option<ClaimState>
 
 fn check_classes(claim: &ResourceClaim, devices: &Devices) -> Result<(), Refusal> {
     for request in &claim.spec.devices.requests {
-        let exact = request.exactly.iter().map(|exact| (request.name.to_string(), &exact.device_class_name));
-        let alternatives = request.first_available.iter();
-        let alternatives =
-            alternatives.map(|sub| (format!("{}/{}", request.name, sub.name), &sub.request.device_class_name));
-        for (request, class) in exact.chain(alternatives) {
+        for stated in request.exactly.iter().chain(&request.first_available) {
+            let class = &stated.device_class_name;
             if !devices.has_class(class) {
+                let request = match &stated.name {
+                    Some(alternative) => format!("{}/{alternative}", request.name),
+                    None => request.name.to_string(),
+                };
                 let reason = Reason::NoDeviceClass { request, class: Arc::clone(class) };
                 return Err(Refusal::for_good(Plugin::DynamicResources, reason));
             }
