@@ -28,8 +28,10 @@ impl Answer {
     pub fn with_fewer(&mut self, breaks: &[BreakResult]) {
         if let Some(fewer) = breaks.iter().find(|found| found.is_less() && found.keeps && found.runs > 0) {
             self.short.push_str(&format!(
-                " It may not be the cheapest: the budget ended before that was known, and {}, it still meets everything.",
-                fewer.change.what
+                " It may not be the cheapest: the budget ended before that was known, and {}, it still meets everything \
+                 with {}.",
+                fewer.change.what,
+                fewer.run_with()
             ));
         }
     }

@@ -190,7 +190,7 @@ impl BreakResult {
     }
 
     /// The number of seeds that were run, such as `20 seeds` or `the first 20 of 100 seeds`.
-    fn run_with(&self) -> String {
+    pub(super) fn run_with(&self) -> String {
         match self.of > self.runs {
             true => format!("the first {} of {} seeds", self.runs, self.of),
             false => counted(self.runs, "seed"),
