@@ -135,6 +135,7 @@ pub(super) fn places(
             report.error_with_help(own.place(), excess, "write the real size of the machine");
         }
         let places = most_places(fields, common, number, name, world, report);
+        world.has_power |= shape.power.is_some();
         world.gpu_types.extend(shape.gpus.iter().map(|gpu| Arc::clone(&gpu.model)));
         world.groups.insert(format!("{fleet}-{name}"));
         for place in copies(&format!("{fleet}-{name}"), places) {

@@ -180,8 +180,7 @@ pub(super) fn electricity(
         }
         let Pue(pue) = fields.value("pue", report).unwrap_or(Pue(Permille::new(1000)));
         let carbon = fields.get("carbon").and_then(|tree| carbon(tree, folder, report)).unwrap_or_default();
-        let has_power = world.nodes.iter().any(|node| node.spec.shape.power.is_some());
-        if !has_power && !world.nodes.is_empty() {
+        if !world.has_power && !world.nodes.is_empty() {
             let help = "add `power: {idle: 350W, busy: 6.5kW}` to the nodes";
             report.warning(tree.span, "`electricity` has no effect, because no node states its power", help);
         }

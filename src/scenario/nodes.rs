@@ -130,6 +130,7 @@ pub(super) fn declare(
             copies(name, count).collect()
         }
     };
+    world.has_power |= shape.power.is_some();
     // Register the GPU types even if `count` is 0, so that jobs may ask for them.
     world.gpu_types.extend(shape.gpus.iter().map(|gpu| Arc::clone(&gpu.model)));
     for name in names {

@@ -38,6 +38,8 @@ pub(super) struct World {
     pub cached: Vec<(String, Span)>,
     /// GPU types of the nodes.
     pub gpu_types: BTreeSet<Arc<str>>,
+    /// Whether a node or an offer states its power, even if there are 0 of it.
+    pub has_power: bool,
     /// What names and figures the file leaves open, and what is assumed for each. Sentences for the report.
     pub assumed: BTreeSet<String>,
     /// The speeds that the file states for all jobs.

@@ -9,6 +9,7 @@ trials! {
         a_budget_is_not_kept_by_jobs_that_never_run,
         a_machine_and_its_price_are_one_value,
         a_wrong_price_is_told_where,
+        electricity_without_a_power_is_warned_of,
         a_fleet_is_enough_until_its_load_exceeds_it,
         a_horizon_needs_jobs_that_grow,
     ]
@@ -222,6 +223,35 @@ jobs: [{name: train, gpus: 1, duration: 1h}]
     let dir = written(&[("base.yaml", cloud)]);
     let said = stderr(dir.path(), &["run", "base.yaml"], 2);
     assert!(said.contains("error: an instance that is created on demand is paid for by the hour\n"), "{said}");
+}
+
+/// A factor of a plan may try 0 of the machine that states its power, and a fleet may create 0 instances of it.
+fn electricity_without_a_power_is_warned_of() {
+    let scenario = "\
+scenario: Two machines, one of which states its power
+electricity: {price_per_kwh: 0.24}
+nodes: [{name: a, machine: l4-x1}, {name: b, machine: l4-x1, count: 0, power: {idle: 0.1kW, busy: 0.4kW}}]
+jobs: [{name: train, gpus: 1, duration: 1h}]
+";
+    for (power, is_warned) in
+        [(scenario.to_string(), false), (scenario.replace(", power: {idle: 0.1kW, busy: 0.4kW}", ""), true)]
+    {
+        let dir = written(&[("base.yaml", &power)]);
+        let said = stderr(dir.path(), &["run", "base.yaml"], 0);
+        assert_eq!(said.contains("`electricity` has no effect, because no node states its power"), is_warned, "{said}");
+    }
+    let cloud = "\
+scenario: A cloud that may create no instance
+profile: dstack
+electricity: {price_per_kwh: 0.24}
+nodes: [{name: a, machine: l4-x1}]
+fleets:
+  cloud: {nodes: {min: 0, max: 0}, offers: [{name: b, machine: l4-x1, power: {idle: 0.1kW, busy: 0.4kW}}]}
+jobs: [{name: train, gpus: 1, duration: 1h}]
+";
+    let dir = written(&[("base.yaml", cloud)]);
+    let said = stderr(dir.path(), &["run", "base.yaml"], 0);
+    assert!(!said.contains("`electricity` has no effect"), "{said}");
 }
 
 /// A job of an hour every half hour keeps two GPUs busy. At 20 % more each month, 2, 2.4, 2.88, 3.456 and 4.147 GPUs are
