@@ -165,7 +165,23 @@ pub(super) fn check_offer(fields: &Fields<'_>, shape: &NodeShape, report: &mut R
     );
 }
 
-/// Reads `electricity: {price_per_kwh: 0.24, pue: 1.35, carbon: 380}`. The nodes must have been read.
+/// Says which nodes the cost and the energy leave out, if other nodes have a price or state their power.
+fn note_unstated(world: &mut World) {
+    let rows: [(&str, fn(&NodeShape) -> bool, &str); 2] = [
+        ("cost", |shape| shape.price_per_hour.is_some(), "no price"),
+        ("energy", |shape| shape.power.is_some(), "no stated power"),
+    ];
+    for (figure, is_stated, lacks) in rows {
+        let (stated, unstated): (Vec<_>, Vec<_>) = world.nodes.iter().partition(|node| is_stated(&node.spec.shape));
+        if let Some(first) = unstated.first().filter(|_| !stated.is_empty()) {
+            let name = &first.spec.name;
+            world.assumed.insert(format!("The {figure} leaves out the nodes with {lacks}, such as `{name}`"));
+        }
+    }
+}
+
+/// Reads `electricity: {price_per_kwh: 0.24, pue: 1.35, carbon: 380}`, and says what the cost and the energy leave out. The nodes
+/// must have been read.
 pub(super) fn electricity(
     file: &Fields<'_>,
     folder: &Path,
@@ -196,6 +212,7 @@ pub(super) fn electricity(
             .assumed
             .insert(format!("The cost of `{name}`, which was bought, is without electricity, because {lacks}"));
     }
+    note_unstated(world);
     read.map(Arc::new)
 }
 

@@ -10,6 +10,7 @@ trials! {
         a_machine_and_its_price_are_one_value,
         a_wrong_price_is_told_where,
         electricity_without_a_power_is_warned_of,
+        a_node_that_cost_and_energy_leave_out_is_named,
         a_fleet_is_enough_until_its_load_exceeds_it,
         a_horizon_needs_jobs_that_grow,
     ]
@@ -252,6 +253,23 @@ jobs: [{name: train, gpus: 1, duration: 1h}]
     let dir = written(&[("base.yaml", cloud)]);
     let said = stderr(dir.path(), &["run", "base.yaml"], 0);
     assert!(!said.contains("`electricity` has no effect"), "{said}");
+}
+
+/// Both figures count the nodes that state a price or a power. The other one would count as if it cost nothing.
+fn a_node_that_cost_and_energy_leave_out_is_named() {
+    let scenario = "\
+scenario: Two machines, one of which states its price and its power
+nodes: [{name: a, machine: l4-x1}, {name: b, machine: l4-x1, price_per_hour: 1, power: {idle: 0.1kW, busy: 0.4kW}}]
+jobs: [{name: train, gpus: 1, duration: 1h}]
+";
+    let dir = written(&[("base.yaml", scenario)]);
+    let said = stdout(dir.path(), &["run", "base.yaml"], 0);
+    for left_out in ["cost leaves out the nodes with no price", "energy leaves out the nodes with no stated power"] {
+        assert!(said.contains(&format!("The {left_out}, such as `a`\n")), "{left_out}: {said}");
+    }
+    let both = scenario.replace("l4-x1}", "l4-x1, price_per_hour: 1, power: {idle: 0.1kW, busy: 0.4kW}}");
+    let dir = written(&[("base.yaml", &both)]);
+    assert!(!stdout(dir.path(), &["run", "base.yaml"], 0).contains("leaves out"));
 }
 
 /// A job of an hour every half hour keeps two GPUs busy. At 20 % more each month, 2, 2.4, 2.88, 3.456 and 4.147 GPUs are
