@@ -53,7 +53,7 @@ metrics! {
     "makespan_seconds", "s": "time from the first submission to the last end of a replica", "Feitelson, Metrics for Parallel Job Scheduling and Their Convergence, JSSPP 2001";
     "gpu_allocated", "part": "allocated GPU time divided by the GPU time of all usable GPUs on ready nodes. A GPU that foreign processes use counts as not allocated", "";
     "cpu_allocated", "part": "allocated CPU time divided by the CPU time of all ready nodes", "";
-    "rlscheduler_utilization", "part": "CPU time of all completed jobs, divided by the CPU time of all nodes from the first submission to the last start. Work after the last start counts too, so the value may exceed 1", "RLScheduler, cd433e3";
+    "rlscheduler_utilization", "part": "CPU time of all completed jobs, divided by the CPU time of all nodes from the first submission to the last start, without instances that never existed. Work after the last start counts too, so the value may exceed 1", "RLScheduler, cd433e3";
     "retries", "count": "attempts of a replica after its first attempt", "";
     "commits_refused", "count": "placements that were chosen and could not be committed", "";
     "deadlines_expired", "count": "states that lasted longer than their deadline", "";
@@ -252,7 +252,8 @@ impl<'a> Rows<'a> {
 
     fn rlscheduler_utilization(&self, accounts: &RunAccount) -> Value {
         let Some((first, last)) = self.first_submitted.zip(self.last_started) else { return Value::Undefined };
-        let cpu: u128 = accounts.nodes.iter().map(|node| u128::from(node.spec.shape.cpu.get())).sum();
+        let existed = accounts.nodes.iter().filter(|node| !accounts.is_made(node) || node.there_ns > 0);
+        let cpu: u128 = existed.map(|node| u128::from(node.spec.shape.cpu.get())).sum();
         ratio(self.work, u128::from(last.since(first).as_nanos()) * cpu)
     }
 
