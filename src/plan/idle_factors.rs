@@ -30,6 +30,7 @@ fn is_idle(plan: &PlanFile, runs: &Runs, factor: usize) -> bool {
         let value = places.remove(factor);
         match first.get(&(places.clone(), *seed)) {
             None => drop(first.insert((places, *seed), (value, run))),
+            Some((_, other)) if !places_some(run) && !places_some(other) => {}
             Some((_, other)) if !is_same(run, other) => return false,
             Some((other, _)) => compared.extend([value, *other]),
         }
@@ -37,19 +38,18 @@ fn is_idle(plan: &PlanFile, runs: &Runs, factor: usize) -> bool {
     compared.len() == plan.factors[factor].values.len()
 }
 
-/// Whether two runs have the same fleet, results and figures, or place no job. A figure that only one of them has does not
-/// count: without a machine, for example, there is no cost instead of a cost of 0.
+/// Whether a run places a job. Two runs that place none show nothing of a factor.
+fn places_some(run: &PlanRun) -> bool {
+    run.metrics.get("placed").and_then(serde_json::Value::as_f64).is_some_and(|part| part > 0.0)
+}
+
+/// Whether two runs have the same fleet, results and figures. A figure that only one of them has does not count: without a
+/// machine, for example, there is no cost instead of a cost of 0.
 fn is_same(one: &PlanRun, other: &PlanRun) -> bool {
-    let places =
-        |run: &PlanRun| run.metrics.get("placed").and_then(serde_json::Value::as_f64).is_some_and(|part| part > 0.0);
-    if !places(one) && !places(other) {
-        return true;
-    }
     let held = |run: &PlanRun| run.constraints.iter().map(|found| found.held).collect::<Vec<_>>();
     let is_equal = |(name, value): (&String, &serde_json::Value)| {
         let other = other.metrics.get(name).unwrap_or(value);
-        // One metric also counts instances that never exist.
-        value.is_null() || other.is_null() || value == other || name == "rlscheduler_utilization"
+        value.is_null() || other.is_null() || value == other
     };
     (one.fleet, &one.waits, held(one)) == (other.fleet, &other.waits, held(other)) && one.metrics.iter().all(is_equal)
 }

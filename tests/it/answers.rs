@@ -274,6 +274,11 @@ fn a_factor_that_changes_nothing_is_named() {
     assert!(!said.contains("larger values were not tried"), "{said}");
     let page = std::fs::read_to_string(dir.path().join("out/report.html")).expect("it was written");
     assert!(page.contains("changed nothing: every run is the same"), "on the page too");
+    // Jobs of eight GPUs never run, so the runs show nothing of a factor.
+    let never = list.replace(",3600,1,", ",3600,8,");
+    let dir = written(&[("base.yaml", &scenario), ("plan.yaml", plan), ("t.csv", &never)]);
+    let said = stdout(dir.path(), &["plan", "plan.yaml"], 1);
+    assert!(said.contains("can never run") && !said.contains("changed nothing"), "{said}");
 }
 
 fn a_fleet_that_no_job_can_use_is_named() {
