@@ -14,7 +14,7 @@ use super::guard::guarded;
 use super::output::{Format, WholeFile, print, print_json};
 use dryrack_engine::{Progress, Records, Rehearsal, RunOptions, explain, run};
 use dryrack_ids::JobId;
-use dryrack_metrics::{ResampledFrom, RunAccount, definitions, estimate_resampled};
+use dryrack_metrics::{FEWEST_LISTS, ResampledFrom, RunAccount, definitions, estimate_difference};
 use dryrack_plan::{Difference, Estimate, PairedJob, PairedSeed, difference, estimate, most_changed, pair};
 use dryrack_rehearse::{Rehearsed, names, rehearse};
 use dryrack_report::table;
@@ -221,10 +221,15 @@ impl Futures<'_> {
                  seeds); longer in {} of them, shorter in {}.",
                 found.seeds_longer, found.seeds_less
             )),
-            Some(Estimate { mean, half_width: None, .. }) => {
-                let from = match found.mean.map_or(0, |mean| mean.runs) {
-                    1 => "from a single seed".to_string(),
-                    seeds => format!("the same with each of {seeds} seeds"),
+            Some(Estimate { mean, half_width: None, runs, is_constant, .. }) => {
+                let from = match (runs, is_constant) {
+                    (1, _) => "from a single seed".to_string(),
+                    (_, true) => format!("the same with each of {runs} seeds"),
+                    (_, false) => format!(
+                        "without an interval, which needs {FEWEST_LISTS} seeds and a log of {FEWEST_LISTS} blocks; longer in \
+                         {} of {runs} lists resampled from one log, shorter in {}",
+                        found.seeds_longer, found.seeds_less
+                    ),
                 };
                 text.push_str(&format!(" Mean wait with {other} minus {one}: {mean:.1} s, {from}."));
             }
@@ -309,10 +314,7 @@ fn differences(seeded: &[SeedPair], resampled: Option<ResampledFrom>) -> Vec<Met
             let difference = match &sides {
                 [Some(first), Some(second)] => {
                     let less: Vec<f64> = first.iter().zip(second).map(|(first, second)| second - first).collect();
-                    match resampled {
-                        Some(from) => estimate_resampled(&less, from),
-                        None => estimate(&less),
-                    }
+                    estimate_difference(&less, resampled)
                 }
                 _ => None,
             };

@@ -291,14 +291,14 @@ impl Found<'_> {
 }
 
 /// The change that saves most, as a sentence. A change clearly saves hours if its whole interval is above 0, or if it
-/// has no interval because seeds make no difference. `savings` are sorted.
+/// saves the same with each seed. `savings` are sorted.
 fn best_text(savings: &[Saving], hours: f64) -> String {
     let known = savings.iter().filter_map(|saving| Some((saving, saving.saved?)));
     let saves: Vec<(&Saving, Estimate)> = known.filter(|(_, saved)| hours > 0.0 && saved.mean > 0.0).collect();
     let Some((best, most)) = saves.first() else {
         return "No single change that was tried saves any of it.".to_string();
     };
-    let is_clear = |saved: &Estimate| saved.interval().is_none_or(|(low, _)| low > 0.0);
+    let is_clear = |saved: &Estimate| saved.interval().map_or(saved.is_constant, |(low, _)| low > 0.0);
     let amount = |saved: f64| format!("{} h, or {}%", rounded::<1>(saved), rounded::<0>(saved / hours * 100.0));
     let on_average = format!("{}: {} h", best.change.what, hours_text(most));
     match saves.iter().find(|(_, saved)| is_clear(saved)) {
@@ -339,7 +339,7 @@ mod tests {
     fn saving(what: &str, mean: f64, half_width: Option<f64>) -> Saving {
         Saving {
             change: Change { what: what.to_string(), ..Change::default() },
-            saved: Some(Estimate { mean, half_width, range: None, runs: 5 }),
+            saved: Some(Estimate { mean, half_width, range: None, runs: 5, is_constant: half_width.is_none() }),
             p95: None,
             never: Some(0),
             fault: None,
@@ -364,11 +364,14 @@ mod tests {
         for (savings, expected) in rows {
             assert_eq!(best_text(&savings, 20.0), expected);
         }
+        let mut few = saving("A", 5.0, None);
+        few.saved.as_mut().expect("it has one").is_constant = false;
+        assert_eq!(best_text(&[few], 20.0), "No change clearly saves any; the most on average is A: 5.0 h.");
     }
 
     #[test]
     fn zero_has_no_sign() {
-        let of = |mean, range| hours_text(&Estimate { mean, half_width: None, range, runs: 2 });
+        let of = |mean, range| hours_text(&Estimate { mean, half_width: None, range, runs: 2, is_constant: false });
         assert_eq!(of(-0.04, None), "0.0");
         assert_eq!(of(-0.06, Some((-0.3, 0.01))), "-0.1 (-0.3 to 0.0)");
         assert_eq!(rounded::<0>(-0.4), "0");

@@ -7,16 +7,19 @@ use dryrack_planted::planted;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     pub mean: f64,
-    /// Half the width of the 95 % confidence interval of the mean. `None` for a single run. Also `None` if all runs
-    /// give the same value, because equal values do not show how much further runs would vary.
+    /// Half the width of the 95 % confidence interval of the mean. `None` for a single run, and for too few lists that were
+    /// resampled from one log. Also `None` if all runs give the same value, because equal values do not show how much
+    /// further runs would vary.
     pub half_width: Option<f64>,
     /// The interval, if the mean is not in its middle. `half_width` is then half of its width.
     pub range: Option<(f64, f64)>,
     pub runs: usize,
+    /// Whether all runs give the same value, as a single run does.
+    pub is_constant: bool,
 }
 
 impl Estimate {
-    /// The ends of the 95 % confidence interval.
+    /// The ends of the 95 % confidence interval, or of the range of [`range_over_runs`].
     pub fn interval(&self) -> Option<(f64, f64)> {
         self.range.or_else(|| self.half_width.map(|half| (self.mean - half, self.mean + half)))
     }
@@ -48,13 +51,13 @@ pub fn estimate(values: &[f64]) -> Option<Estimate> {
         return None;
     }
     if values.iter().all(|value| value.total_cmp(&values[0]).is_eq()) {
-        return Some(Estimate { mean: values[0], half_width: None, range: None, runs });
+        return Some(Estimate { mean: values[0], half_width: None, range: None, runs, is_constant: true });
     }
     let mean = values.iter().sum::<f64>() / runs as f64;
     let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
     let variance = squares / (runs - usize::from(!planted!(VarianceOfThePopulation))) as f64;
     let half_width = student_t(runs - 1) * libm::sqrt(variance / runs as f64);
-    Some(Estimate { mean, half_width: Some(half_width), range: None, runs })
+    Some(Estimate { mean, half_width: Some(half_width), range: None, runs, is_constant: false })
 }
 
 /// With this many runs, the smallest and the largest value are left out of a range.
@@ -62,9 +65,11 @@ const RUNS_FOR_A_TAIL: usize = 40;
 
 /// Computes the mean of a quantile or a maximum over runs, and the range of its values: the 2.5th to the 97.5th percentile,
 /// which with fewer than 40 runs are the smallest and the largest value. An interval of the mean would be of little use
-/// here: such values are few, skewed, and may differ by orders of magnitude. Over lists that were resampled from one log,
-/// this range is the percentile interval of the bootstrap (Efron and Tibshirani, An Introduction to the Bootstrap, 1993,
-/// section 13.3).
+/// here: such values are few, skewed, and may differ by orders of magnitude.
+///
+/// It is no 95 % interval. The range of n runs, n < 40, holds the median over all runs with a probability of 1 - 2^(1-n), and
+/// the next run with a probability of (n-1)/(n+1). Over at least 40 lists that were resampled from one log, it is the 95 % percentile interval
+/// of the bootstrap (Efron and Tibshirani, An Introduction to the Bootstrap, 1993, section 13.3).
 pub fn range_over_runs(values: &[f64]) -> Option<Estimate> {
     let plain = estimate(values)?;
     let mut sorted = values.to_vec();
@@ -77,8 +82,8 @@ pub fn range_over_runs(values: &[f64]) -> Option<Estimate> {
     })
 }
 
-/// The fewest lists and blocks that give an interval.
-const FEWEST: u64 = 5;
+/// The fewest lists that give an interval, and the fewest blocks of their log.
+pub const FEWEST_LISTS: usize = 5;
 
 /// Computes the mean over lists that were resampled from one log, and the interval in which the mean over other logs of
 /// the same process lies. It is the bootstrap's standard error, the standard deviation over the lists, with Student's t.
@@ -93,33 +98,45 @@ const FEWEST: u64 = 5;
 /// would give an end of months for waits of minutes. An end beyond ten times the largest value is not used; the interval
 /// is then computed from the values themselves.
 pub fn estimate_resampled(values: &[f64], from: ResampledFrom) -> Option<Estimate> {
+    let largest = values.iter().copied().fold(0.0, f64::max);
+    let logarithms = || -> Option<(f64, f64)> {
+        let logs: Option<Vec<f64>> = values.iter().map(|value| (*value > 0.0).then(|| libm::log(*value))).collect();
+        let (low, high) = interval_of_lists(&logs?, from);
+        Some((libm::exp(low), libm::exp(high))).filter(|(_, high)| *high <= 10.0 * largest)
+    };
+    over_lists(values, from, || logarithms().unwrap_or_else(|| interval_of_lists(values, from)))
+}
+
+/// Computes the mean of paired differences and its interval: one difference for each run, or for each list that was
+/// resampled from one log. No logarithms are used, even if all differences are positive, because a difference can be
+/// negative, and an interval of logarithms never holds 0.
+pub fn estimate_difference(differences: &[f64], resampled: Option<ResampledFrom>) -> Option<Estimate> {
+    match resampled {
+        None => estimate(differences),
+        Some(from) => over_lists(differences, from, || interval_of_lists(differences, from)),
+    }
+}
+
+/// The mean with its interval, if there are enough different lists and blocks for one.
+fn over_lists(values: &[f64], from: ResampledFrom, interval: impl FnOnce() -> (f64, f64)) -> Option<Estimate> {
     let plain = estimate(values)?;
-    if plain.half_width.is_none() || from.blocks < FEWEST || (values.len() as u64) < FEWEST {
+    if plain.half_width.is_none() || from.blocks < FEWEST_LISTS as u64 || values.len() < FEWEST_LISTS {
         return Some(Estimate { half_width: None, ..plain });
     }
-    let of = |with_logarithms| interval_of_lists(values, from, with_logarithms);
-    let largest = values.iter().copied().fold(0.0, f64::max);
-    let (low, high) = match values.iter().all(|value| *value > 0.0).then(|| of(true)) {
-        Some((low, high)) if high <= 10.0 * largest => (low, high),
-        _ => of(false),
-    };
+    let (low, high) = interval();
     // The mean can lie above the interval, whose centre is that of the logarithms.
     let (low, high) = (low.min(plain.mean), high.max(plain.mean));
     Some(Estimate { half_width: Some((high - low) / 2.0), range: Some((low, high)), ..plain })
 }
 
-fn interval_of_lists(values: &[f64], from: ResampledFrom, is_positive: bool) -> (f64, f64) {
-    let scaled: Vec<f64> = values.iter().map(|value| if is_positive { libm::log(*value) } else { *value }).collect();
+fn interval_of_lists(values: &[f64], from: ResampledFrom) -> (f64, f64) {
     let (lists, blocks) = (values.len() as f64, from.blocks as f64);
-    let centre = scaled.iter().sum::<f64>() / lists;
-    let squares: f64 = scaled.iter().map(|value| (value - centre) * (value - centre)).sum();
+    let centre = values.iter().sum::<f64>() / lists;
+    let squares: f64 = values.iter().map(|value| (value - centre) * (value - centre)).sum();
     let variance = squares / (lists - 1.0) * blocks / (blocks - 1.0) * (1.0 + 1.0 / lists) * from.length;
     let freedom = (values.len() - 1).min(usize::try_from(from.blocks - 1).unwrap_or(usize::MAX));
     let half = student_t(freedom) * libm::sqrt(variance);
-    match is_positive {
-        true => (libm::exp(centre - half), libm::exp(centre + half)),
-        false => (centre - half, centre + half),
-    }
+    (centre - half, centre + half)
 }
 
 /// The quantile of Student's t. Beyond the table, it uses the first two terms of an expansion about the normal
@@ -185,10 +202,13 @@ mod tests {
         let found = estimate(&[5.0, 7.0, 9.0]).expect("of three");
         assert_eq!((found.mean, found.runs), (7.0, 3));
         assert!((found.half_width.expect("of three") - 4.969).abs() < 1e-3, "{found:?}");
-        assert_eq!(estimate(&[4.0]), Some(Estimate { mean: 4.0, half_width: None, range: None, runs: 1 }));
+        assert_eq!(
+            estimate(&[4.0]),
+            Some(Estimate { mean: 4.0, half_width: None, range: None, runs: 1, is_constant: true })
+        );
         assert_eq!(
             estimate(&[0.1; 5]),
-            Some(Estimate { mean: 0.1, half_width: None, range: None, runs: 5 }),
+            Some(Estimate { mean: 0.1, half_width: None, range: None, runs: 5, is_constant: true }),
             "nothing is random"
         );
         assert_eq!(estimate(&[]), None);
@@ -240,6 +260,20 @@ mod tests {
             Some((2.0, 77.0)),
             "without 2.5% at each end"
         );
+    }
+
+    /// For the differences 1 to 5, the mean is 3 and the variance 2.5: 3 ± 2.776 * sqrt(2.5 * 5/4 * 6/5) = 5.376, so it is
+    /// not certain that they are above 0. Of three lists, as of three blocks, nothing is said.
+    #[test]
+    fn an_interval_of_positive_differences_can_hold_0() {
+        let differences = [1.0, 2.0, 3.0, 4.0, 5.0];
+        let of = |lists: usize, blocks| {
+            let from = ResampledFrom { blocks, length: 1.0 };
+            estimate_difference(&differences[..lists], Some(from)).and_then(|found| found.interval())
+        };
+        let (low, high) = of(5, 5).expect("of five");
+        assert!((low + 2.376).abs() < 1e-3 && (high - 8.376).abs() < 1e-3, "{low} to {high}");
+        assert_eq!((of(3, 5), of(5, 3)), (None, None));
     }
 
     /// The logarithms of 1 (nine times) and 1,000,000 have the mean 1.38 and the standard deviation 4.37, so with 100

@@ -29,7 +29,10 @@ pub use blame::{Blame, Shortages, WaitAccount};
 pub use definitions::{METRICS, Metrics, WAIT_PERCENTS, quantile, wait_quantiles};
 pub use finished::{JobFigures, Row};
 pub use fragment_account::FragmentAccount;
-pub use interval::{Estimate, ResampledFrom, estimate, estimate_resampled, range_over_runs, share_at_least};
+pub use interval::{
+    Estimate, FEWEST_LISTS, ResampledFrom, estimate, estimate_difference, estimate_resampled, range_over_runs,
+    share_at_least,
+};
 pub use job_account::{JobAccount, ReplicaAccount};
 pub use load::{LoadAccount, Sample};
 pub use node_account::NodeAccount;

@@ -7,7 +7,7 @@ use super::breaks::called;
 use dryrack_catalog as catalog;
 use dryrack_engine::Rehearsal;
 use dryrack_fleet::{NodeShape, offer_of};
-use dryrack_metrics::{Estimate, ResampledFrom, RunAccount, estimate, estimate_resampled};
+use dryrack_metrics::{Estimate, ResampledFrom, RunAccount, estimate_difference};
 use dryrack_profile::{load_profile, profile_names};
 use dryrack_units::{Bytes, MilliCpu, SimTime};
 use dryrack_yaml::{Node, Report, Tree, emit, parse};
@@ -93,10 +93,7 @@ pub fn saved(unchanged: &[WaitTotal], changed: &[WaitTotal], resampled: Option<R
         (before.nanos(end) as f64 - after.nanos(end) as f64) / 3.6e12
     };
     let less: Vec<f64> = unchanged.iter().zip(changed).map(less).collect();
-    match resampled {
-        Some(from) => estimate_resampled(&less, from),
-        None => estimate(&less),
-    }
+    estimate_difference(&less, resampled)
 }
 
 /// Sorts by the hours saved, most first. Changes that could not be run come last. Ties stay in order.
@@ -373,7 +370,7 @@ faults: [{at: 1h, node: big, becomes: ready}]
     fn what_saves_most_comes_first() {
         let saving = |what: &str, hours: Option<f64>| Saving {
             change: Change { what: what.to_string(), ..Change::default() },
-            saved: hours.and_then(|hours| estimate(&[hours, hours])),
+            saved: hours.and_then(|hours| estimate_difference(&[hours, hours], None)),
             p95: None,
             never: None,
             fault: None,

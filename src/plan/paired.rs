@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dryrack_metrics::RunAccount;
-use dryrack_metrics::{Estimate, ResampledFrom, estimate, estimate_resampled};
+use dryrack_metrics::{Estimate, ResampledFrom, estimate_difference};
 use dryrack_units::{SimDuration, SimTime};
 
 /// The wait of a job in one run.
@@ -133,10 +133,7 @@ pub fn difference(seeds: &[PairedSeed], resampled: Option<ResampledFrom>) -> Dif
         placed_by_neither: count(|job| !job.first.placed && !job.second.placed),
         only_first: seeds.iter().map(|seed| seed.only_first).sum(),
         only_second: seeds.iter().map(|seed| seed.only_second).sum(),
-        mean: match resampled {
-            Some(from) => estimate_resampled(&means, from),
-            None => estimate(&means),
-        },
+        mean: estimate_difference(&means, resampled),
         seeds_longer: means.iter().filter(|mean| **mean > 0.0).count(),
         seeds_less: means.iter().filter(|mean| **mean < 0.0).count(),
     }
@@ -200,6 +197,6 @@ mod tests {
         let found = difference(&[PairedSeed { jobs, only_first: 2, only_second: 3 }], None);
         assert_eq!((found.placed_by_first, found.placed_by_second, found.placed_by_neither), (1, 1, 1));
         assert_eq!((found.longer, found.less, found.same, found.only_first, found.only_second), (1, 0, 0, 2, 3));
-        assert_eq!(found.mean, Some(Estimate { mean: 1.0, half_width: None, range: None, runs: 1 }));
+        assert_eq!(found.mean, Some(Estimate { mean: 1.0, half_width: None, range: None, runs: 1, is_constant: true }));
     }
 }
