@@ -4,6 +4,7 @@
 //! `flapping` (with `every` and `down`), or for jobs `starts`, `analyses` or `acks`. `active: false` disables the
 //! entry.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::faults::turn;
@@ -64,6 +65,24 @@ pub(super) fn read(
         }
     }
     as_faults(&outages)
+}
+
+/// The random faults without those of a node that is `gone` by a stated fault. Such a node was removed, so it does not come
+/// back because a failure would be repaired, but only with a stated fault.
+pub(super) fn of_present_nodes(mut drawn: Vec<(SimTime, Fault)>, stated: &[(SimTime, Fault)]) -> Vec<(SimTime, Fault)> {
+    let mut turns: BTreeMap<NodeId, Vec<(SimTime, NodeTurn)>> = BTreeMap::new();
+    for (at, fault) in stated {
+        if let Fault::Node { node, becomes: becomes @ (NodeTurn::Gone | NodeTurn::Ready) } = fault {
+            turns.entry(*node).or_default().push((*at, *becomes));
+        }
+    }
+    turns.values_mut().for_each(|turns| turns.sort_by_key(|(at, _)| *at));
+    drawn.retain(|(at, fault)| {
+        let Fault::Node { node, .. } = fault else { return true };
+        let before = turns.get(node).and_then(|turns| turns.iter().rfind(|(turned, _)| turned <= at));
+        before.is_none_or(|(_, turn)| *turn != NodeTurn::Gone)
+    });
+    drawn
 }
 
 /// The kind of the entry, and its fields.

@@ -496,7 +496,8 @@ fn all_faults(
     report: &mut Report,
 ) -> Vec<(SimTime, Fault)> {
     let mut faults = faults::read(file, setting.world, setting.until, report);
-    faults.extend(failures::read(file, setting, arrivals, report));
+    let drawn = failures::read(file, setting, arrivals, report);
+    faults.extend(failures::of_present_nodes(drawn, &faults));
     faults.sort_by_key(|(at, _)| *at);
     faults
 }
