@@ -81,7 +81,8 @@ impl Rented {
 /// A violated constraint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
-    /// The seed with which the time that it bounds was longest; otherwise the first with which it failed.
+    /// Of the seeds with which it failed, first those with jobs that can never run: the seed with which the time that it bounds
+    /// was longest, or the first one.
     pub seed: u64,
     pub constraint: String,
     pub happened: String,
@@ -125,8 +126,12 @@ impl Broken {
         let seconds = |run: &PlanRun| run.metrics.get(&limit.as_ref()?.metric)?.as_f64();
         let length = |run: &PlanRun| seconds(run).unwrap_or(f64::INFINITY);
         let failing = runs.iter().filter(|run| !run.constraints[at].held);
-        let worst =
-            failing.min_by(|one, other| length(other).total_cmp(&length(one)).then(one.seed.cmp(&other.seed)))?;
+        // Such jobs do not count in the time, so the seed with the longest time may have none.
+        let all_can_run = |run: &PlanRun| !run.constraints[at].happened.contains(NEVER_RUN);
+        let worst = failing.min_by(|one, other| {
+            let by_length = length(other).total_cmp(&length(one)).then(one.seed.cmp(&other.seed));
+            all_can_run(one).cmp(&all_can_run(other)).then(by_length)
+        })?;
         let ConstraintResult { name, happened, .. } = &worst.constraints[at];
         Some(Broken {
             seed: worst.seed,
@@ -463,6 +468,13 @@ mod tests {
             "not cut off to the limit"
         );
         assert_eq!(broken(&all[1..2]), None);
+        let mut never = run(7, 9000.0);
+        never.constraints[0].happened = "2 of 9 jobs can never run: no node has GPU `l4`".to_string();
+        assert_eq!(
+            broken(&[&runs[2], &never]).as_deref(),
+            Some("2 of 9 jobs can never run, seed 7"),
+            "not in that time"
+        );
     }
 
     #[test]
