@@ -443,12 +443,22 @@ fn human(plan: &PlanFile, comparison: &Comparison, constraints: &[String], answe
     if more > 0 {
         text.push_str(&format!("and {} more\n", counted(more, "alternative")));
     }
-    if comparison.rows.iter().any(|row| row.is_random && row.runs > 1) {
-        text.push_str(
-            "\nMeans over the seeds; in parentheses, the range of the seeds for a percentile or a maximum, \
-                       otherwise the 95% interval, as after ±.\n",
-        );
-    }
+    let p95 = |row: &Row| row.metrics.get(WAIT_P95).and_then(Estimate::interval);
+    let has_ends = |row: &Row| p95(row).is_some_and(|(low, high)| low < high);
+    let of_sections = comparison.rows.iter().any(|row| row.is_one_run() && has_ends(row));
+    text.push_str(match (comparison.rows.iter().any(|row| !row.is_one_run()), of_sections) {
+        (true, false) => {
+            "\nMeans over the seeds; in parentheses, the range of the seeds for a percentile or a maximum, otherwise the 95% \
+             interval, as after ±.\n"
+        }
+        (true, true) => {
+            "\nMeans over the seeds; in parentheses, the range of the seeds for a percentile or a maximum, otherwise the 95% \
+             interval, as after ±. Where all seeds give the same run, the 95% interval from sections of the run.\n"
+        }
+        (false, true) => "\nIn parentheses, the 95% interval from sections of the run.\n",
+        (false, false) => "",
+    });
+    text.extend(comparison.few_lists().map(|sentence| sentence + "\n"));
     text
 }
 

@@ -142,7 +142,9 @@ pub fn figures(plan: &PlanFile, row: &Row) -> Vec<(String, String)> {
             format!("seeds meet the constraints, so at least {least}% of all do (95% confidence)"),
         ));
     } else if !plan.asked.is_empty() {
-        figures.push(("1 run".to_string(), "and therefore no measure of how sure the answer is".to_string()));
+        let same = if row.runs > 1 { "all give the same run" } else { "was run" };
+        let unknown = format!("{same}, so the share of all runs that meet the constraints is unknown");
+        figures.push((counted(row.runs, "seed"), unknown));
     }
     figures
 }

@@ -36,6 +36,7 @@ pub fn page(
         month: row.month(plan.minimize),
         rented: row.rented.map_or(String::new(), |rented| rented.size().replace(' ', "\u{a0}")),
         runs: row.runs,
+        is_one_run: row.is_one_run(),
         keeps: row.keeps,
         broken: row.broken_text(),
         metrics: row.metrics.iter().map(|(name, found)| (*name, (found.mean, found.interval()))).collect(),
@@ -64,7 +65,7 @@ pub fn page(
         constraints: constraint_names(runs),
         rows: comparison.rows.iter().map(row).collect(),
         best: best.and_then(|best| comparison.rows.iter().position(|row| row.cell == best.cell)),
-        assumptions: assumptions(plan, assumed),
+        assumptions: assumptions(plan, assumed, comparison),
         provenance: vec![
             ("Command", format!("dryrack plan {} --out DIR", file_name(Path::new(&*plan.name)))),
             (
@@ -122,10 +123,11 @@ fn waits(runs: &Runs, cell: usize) -> Vec<Option<f64>> {
     (0..WAIT_PERCENTS.len()).map(mean).collect()
 }
 
-fn assumptions(plan: &PlanFile, assumed: &[String]) -> Vec<String> {
+fn assumptions(plan: &PlanFile, assumed: &[String], comparison: &Comparison) -> Vec<String> {
     let seeds = match plan.seeds.as_slice() {
         [one] => format!(
-            "Each alternative was run with one seed, {one}, so nothing is known about the uncertainty of its figures."
+            "Each alternative was run with one seed, {one}. Then only a wait can have an interval, from sections of the \
+             run; how uncertain the other figures are is unknown."
         ),
         seeds => format!(
             "Each alternative was run with the same seeds, at most {}, so all alternatives have the same random draws.",
@@ -142,6 +144,7 @@ fn assumptions(plan: &PlanFile, assumed: &[String]) -> Vec<String> {
         "A job without stated speeds runs as long as the scenario or the trace states, on any node.".to_string(),
     ];
     all.extend(assumed.iter().map(|line| format!("{line}.")));
+    all.extend(comparison.few_lists());
     if plan.method == Method::Search {
         all.push(
             "The search ran only the alternatives that it needed; the others are not shown, and the answer counts \

@@ -9,7 +9,8 @@ use super::journal::Runs;
 use super::plan_run::{ConstraintResult, EACH_CAN_RUN, FleetSize, PlanRun};
 use dryrack_expect::SeedShare;
 use dryrack_metrics::{
-    Definition, Estimate, ResampledFrom, WaitSections, definitions, estimate, estimate_resampled, range_over_runs,
+    Definition, Estimate, FEWEST_LISTS, ResampledFrom, WaitSections, definitions, estimate, estimate_resampled,
+    range_over_runs,
 };
 use dryrack_report::TimeLimit;
 use dryrack_scenario::{Factor, Objective, PlanFile};
@@ -238,6 +239,11 @@ pub(super) fn keeps(asked: &[SeedShare], held: &[usize], run: usize, seeds: usiz
 }
 
 impl Row {
+    /// Whether there is one run, or every seed gives the same one. Then an interval of a wait is from its sections.
+    pub fn is_one_run(&self) -> bool {
+        self.runs == 1 || !self.is_random
+    }
+
     /// The violated constraint and its worst seed, with the time that it bounds or, if some jobs can never run, their
     /// number.
     pub fn broken_text(&self) -> Option<String> {
@@ -334,6 +340,19 @@ impl Row {
 }
 
 impl Comparison {
+    /// A sentence if a mean has no interval, because too few lists were resampled from the log, or it has too few blocks.
+    pub fn few_lists(&self) -> Option<String> {
+        let is_few = |row: &Row| {
+            let blocks = row.resampled.map(|from| from.blocks);
+            row.runs > 1 && blocks.is_some_and(|blocks| row.runs < FEWEST_LISTS || blocks < FEWEST_LISTS as u64)
+        };
+        self.rows.iter().any(is_few).then(|| {
+            format!(
+                "Fewer than {FEWEST_LISTS} seeds over a resampled log, or {FEWEST_LISTS} blocks of the log, give no 95% interval."
+            )
+        })
+    }
+
     /// The cheapest alternative that satisfies every constraint. On a tie, the first one.
     pub fn best(&self, objective: Objective) -> Option<&Row> {
         let keeping = self.rows.iter().filter(|row| row.keeps == Some(true));

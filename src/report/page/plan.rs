@@ -64,10 +64,12 @@ pub struct PlanRow {
     /// The most instances at one time that clouds created, and their GPUs; empty if there were none.
     pub rented: String,
     pub runs: usize,
+    /// Whether there is one run, or every seed gives the same one. Then an interval of a wait is from its sections.
+    pub is_one_run: bool,
     pub keeps: Option<bool>,
     /// The constraint that does not hold, with the seed and, if known, more detail.
     pub broken: Option<String>,
-    /// The means over the seeds, each with the ends of its 95 % interval if there is one.
+    /// The means over the seeds, each with the ends of its interval or of the range of the seeds if there is one.
     pub metrics: BTreeMap<&'static str, Figure>,
     /// Mean waits over the seeds in seconds at [`WAIT_PERCENTS`]. `None` if with some seed the percentile falls on a
     /// replica that was never placed.
@@ -284,6 +286,7 @@ mod tests {
             month: None,
             rented: String::new(),
             runs: 1,
+            is_one_run: true,
             keeps: Some(*keeps),
             broken: None,
             metrics: BTreeMap::from([(WAIT, (*wait, None))]),

@@ -139,7 +139,14 @@ impl PlanReport {
     /// constraint bounds.
     fn interval_name(&self) -> &'static str {
         let is_mean = self.nobody_waits() || self.wait_metric().contains("_mean");
-        if is_mean || self.rows.iter().all(|row| row.runs < 2) { "95% interval" } else { "range of the seeds" }
+        let whiskers =
+            (self.rows.iter()).filter(|row| row.figure(&self.wait_metric()).is_some_and(|found| found.1.is_some()));
+        let ones: Vec<bool> = whiskers.map(|row| row.is_one_run).collect();
+        match (is_mean || ones.iter().all(|one| *one), ones.contains(&true)) {
+            (true, _) => "95% interval",
+            (false, false) => "range of the seeds",
+            (false, true) => "range of the seeds; of a single run, the 95% interval",
+        }
     }
 
     /// The best alternative, and its neighbours on the frontier.

@@ -1,11 +1,15 @@
 //! The table of a plan: every alternative that was run.
 
 use super::html::marked_table;
-use super::plan::{LONGEST, PLACED, PlanReport, PlanRow, TimeLimit, WAIT};
+use super::plan::{Figure, LONGEST, PLACED, PlanReport, PlanRow, TimeLimit, WAIT};
 use dryrack_units::grouped;
 
 /// The largest number of rows.
 const ROWS: usize = 200;
+
+fn is_wait(metric: &str) -> bool {
+    metric.starts_with("queue_wait_")
+}
 
 impl PlanReport {
     /// The value of a metric that the table has only if a constraint names it.
@@ -69,10 +73,7 @@ impl PlanReport {
             0 => String::new(),
             more => format!("<p class=\"note\">{} more are in alternatives.csv.</p>\n", grouped(&more.to_string())),
         };
-        let note = "<p class=\"note\">Means over the seeds. For a percentile or a maximum, the range of the seeds follows (from 40 \
-                    seeds on, their 2.5th to 97.5th percentile). For other figures, the 95% interval follows (Student's t): \
-                    ± half its width, or its ends. With one run, it is an interval from sections of that run, where there is \
-                    one. alternatives.csv has every metric.</p>\n";
+        let note = format!("<p class=\"note\">{} alternatives.csv has every metric.</p>\n", self.intervals_note());
         let header: Vec<&str> = header.iter().map(String::as_str).collect();
         let caption = "Alternatives that were run, the cheapest first";
         let table = marked_table(caption, &header, &rows, |row| if marked == Some(row) { "best" } else { "" });
@@ -82,7 +83,25 @@ impl PlanReport {
             0 | 1 => format!("<div class=\"dense\">\n{table}</div>\n"),
             _ => format!("<div class=\"dense foldable\" data-factors=\"{factors}\">\n{table}</div>\n"),
         };
-        foldable + note + &rest
+        foldable + &note + &rest
+    }
+
+    /// What follows the figures of the table.
+    fn intervals_note(&self) -> String {
+        let has_ends = |found: &Figure| found.1.is_some_and(|(low, high)| low < high);
+        let has_interval = |row: &PlanRow| row.metrics.iter().any(|(name, found)| is_wait(name) && has_ends(found));
+        let of_sections = self.rows.iter().any(|row| row.is_one_run && has_interval(row));
+        let of_seeds = self.rows.iter().any(|row| !row.is_one_run);
+        let seeds = "Means over the seeds. For a percentile or a maximum, the range of the seeds follows, which is not a 95% \
+                     interval: another seed may be outside it. From 40 seeds on, it is their 2.5th to 97.5th percentile. For \
+                     other figures, the 95% interval follows (Student's t): ± half its width, or its ends.";
+        let sections = "a wait is followed by its 95% interval from sections of the run, where there is one.";
+        match (of_seeds, of_sections) {
+            (true, false) => seeds.to_string(),
+            (true, true) => format!("{seeds} Where all seeds give the same run, {sections}"),
+            (false, true) => format!("Figures of one run; {sections}"),
+            (false, false) => "Figures of one run, so none has an interval.".to_string(),
+        }
     }
 
     /// The rows of the table, the cheapest first. The answer is shown in any case.
@@ -125,7 +144,6 @@ impl PlanReport {
                 (name, metric, unit)
             })
             .collect();
-        let is_wait = |metric: &str| metric.starts_with("queue_wait_");
         let of_waits = || columns.iter().filter(|(_, metric, _)| is_wait(metric)).filter_map(|(.., unit)| *unit);
         let shared = match (of_waits().map(TimeUnit::place).min(), of_waits().map(TimeUnit::place).max()) {
             (Some(largest), Some(smallest)) => TimeUnit::ALL[smallest.min(largest + 1)],
