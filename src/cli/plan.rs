@@ -475,8 +475,13 @@ fn columns(plan: &PlanFile, comparison: &Comparison, constraints: &[String]) -> 
     let mut add = |name: &str, cell: Box<dyn Fn(&Row) -> String>| columns.push(Column { name: name.to_string(), cell });
     let metric =
         |row: &Row, name: &str, write: &dyn Fn(&Estimate) -> String| row.metrics.get(name).map_or(String::new(), write);
+    let in_currency =
+        |name: &str| plan.currency.as_deref().map_or(name.to_string(), |unit| format!("{name} in {unit}"));
     let own = if comparison.rows.iter().any(Row::creates_instances) { "own " } else { "" };
-    add(&format!("{own}GPUs"), Box::new(|row| row.fleet.gpus.to_string()));
+    let has_gpus = comparison.rows.iter().any(|row| row.fleet.gpus > 0 || row.metrics.contains_key("gpu_allocated"));
+    if has_gpus {
+        add(&format!("{own}GPUs"), Box::new(|row| row.fleet.gpus.to_string()));
+    }
     // A factor that is the number of nodes is not shown twice.
     let is_nodes =
         |factor: &Factor, value: &str, row: &Row| &*factor.name == "nodes" && *value == row.fleet.nodes.to_string();
@@ -492,17 +497,20 @@ fn columns(plan: &PlanFile, comparison: &Comparison, constraints: &[String]) -> 
         );
     }
     if comparison.has_prices() {
-        add("price/h", Box::new(|row| row.fleet.price().map_or(String::new(), |price| grouped(&price))));
+        add(&in_currency("price/h"), Box::new(|row| row.fleet.price().map_or(String::new(), |price| grouped(&price))));
     }
     add("runs", Box::new(|row| row.runs.to_string()));
     add("meets all", Box::new(meets_all));
+    if comparison.rows.iter().any(|row| row.metrics.get("placed").is_some_and(|placed| placed.mean < 1.0)) {
+        add("placed", Box::new(move |row| metric(row, "placed", &|found| format!("{:.2} %", found.mean * 100.0))));
+    }
     let cost = match plan.minimize {
         Some(Objective::Cost) => Some(("cost", "cost")),
         Some(Objective::CostPerMonth) => Some(("cost a month", "cost_per_month")),
         _ => None,
     };
     if let Some((name, of)) = cost {
-        add(name, Box::new(move |row| metric(row, of, &money)));
+        add(&in_currency(name), Box::new(move |row| metric(row, of, &money)));
     }
     add("wait p95", Box::new(move |row| metric(row, WAIT_P95, &lengths)));
     let mut shown = vec![WAIT_P95.to_string()];
@@ -513,7 +521,8 @@ fn columns(plan: &PlanFile, comparison: &Comparison, constraints: &[String]) -> 
             add(&limit.name, Box::new(move |row| metric(row, &limit.metric, &lengths)));
         }
     }
-    add("GPUs allocated", Box::new(move |row| metric(row, "gpu_allocated", &|found| with(found, 100.0, "%"))));
+    let (name, of) = if has_gpus { ("GPUs allocated", "gpu_allocated") } else { ("CPU allocated", "cpu_allocated") };
+    add(name, Box::new(move |row| metric(row, of, &|found| with(found, 100.0, "%"))));
     if comparison.rows.iter().any(|row| row.metrics.contains_key("energy")) {
         add("energy", Box::new(move |row| metric(row, "energy", &|found| with(found, 1.0, "kWh"))));
     }
