@@ -13,6 +13,7 @@ trials! {
         the_interval_of_a_percentile_is_the_range_of_its_seeds,
         a_mix_names_the_end_of_a_range_that_may_be_cheaper,
         a_fleet_that_no_job_can_use_is_named,
+        a_removed_node_stays_away_and_lost_jobs_are_counted,
         a_factor_that_changes_nothing_is_named,
         a_search_that_goes_on_with_more_seeds_answers_as_a_fresh_one,
         a_budget_that_is_used_up_is_said,
@@ -279,6 +280,40 @@ fn a_factor_that_changes_nothing_is_named() {
     let dir = written(&[("base.yaml", &scenario), ("plan.yaml", plan), ("t.csv", &never)]);
     let said = stdout(dir.path(), &["plan", "plan.yaml"], 1);
     assert!(said.contains("can never run") && !said.contains("changed nothing"), "{said}");
+}
+
+/// Without its only node, no job runs: the node does not come back because one of its random failures would be repaired. With
+/// the node, most jobs of a day are lost, because it fails every twelve hours.
+fn a_removed_node_stays_away_and_lost_jobs_are_counted() {
+    let scenario = "\
+scenario: Jobs of a day on nodes that fail every twelve hours
+profile: dstack
+params: {n: 1}
+until: 30d
+fleets: {own: {hosts: [{name: a, machine: l4-x1, count: \"${n}\", disk: 200GiB}]}}
+failures: [{nodes: a-*, time_to_failure: {exponential: 12h}, repair: 2h}]
+jobs: [{name: train, resources: {gpu: 1}, duration: 1d, arrivals: {every: 1d}}]
+";
+    let plan = "plan: How many are enough?\nscenario: base.yaml\nfactors: {n: 1..2}\nseeds: 1..2\nminimize: gpus\n\
+                constraints: [p95(queue_wait) <= 1h]\n";
+    let dir = written(&[("base.yaml", scenario), ("plan.yaml", plan)]);
+    let said = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
+    let missing = "Without a-0 (the only node with 1 l4), p95(queue_wait) <= 1h fails with 2 of 2 seeds";
+    assert!(said.contains(missing), "{said}");
+    let part = |name: &str| -> f64 {
+        let csv = std::fs::read_to_string(dir.path().join("out/alternatives.csv")).expect("it was written");
+        let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+        let at = rows[0].iter().position(|column| *column == name).expect("a column");
+        rows[1][at].parse().expect("a number")
+    };
+    let never = (1.0 - part("placed")) * 100.0;
+    let lost = part("jobs_lost") / part("jobs_submitted") * 100.0;
+    assert!(lost > 10.0, "{lost}");
+    let undone = format!(
+        " {never:.2}% of the replicas were never placed, and {lost:.2}% of the jobs were lost with a node or \
+         GPU (means over the seeds). "
+    );
+    assert!(said.contains(&undone), "{undone} in {said}");
 }
 
 fn a_fleet_that_no_job_can_use_is_named() {
