@@ -163,9 +163,10 @@ pub fn figures(plan: &PlanFile, row: &Row) -> Vec<(String, String)> {
     }));
     if row.runs > 1 && row.is_random && !plan.asked.is_empty() {
         let least = (share_at_least(row.kept, row.runs) * 100.0).floor();
+        let all = if row.resampled.is_some() { "all lists of this log" } else { "all" };
         figures.push((
             format!("{} of {}", row.kept, row.runs),
-            format!("seeds meet the constraints, so at least {least}% of all do (95% confidence)"),
+            format!("seeds meet the constraints, so at least {least}% of {all} do (95% confidence)"),
         ));
     } else if !plan.asked.is_empty() {
         let same = if row.runs > 1 { "all give the same run" } else { "was run" };
