@@ -75,7 +75,8 @@ pub(crate) struct Queue {
     /// How many replicas have been queued so far.
     queued: u64,
     to_judge: each::ToJudge,
-    /// Replicas that were held as the head of a line, for reasons of their own, each with the fleet's growth at that time.
+    /// Replicas that were held as the head of a line, for reasons of their own, each with [`Queue::room_changes`] at that
+    /// time.
     held_as_head: BTreeMap<ReplicaIndex, u64>,
     /// The instant of the last settle.
     settled_at: SimTime,

@@ -252,12 +252,18 @@ impl Queue {
         self.emit_that_heads_are_behind(core);
     }
 
-    /// A replica that is no longer the head of its line is not judged again. Once the fleet has grown, the reasons for
+    /// A number that increases whenever refused replicas may find more room: the fleet has grown, or an advance
+    /// reservation has begun or ended.
+    pub(super) fn room_changes(&self, core: &Core) -> u64 {
+        core.growth() + self.reservation_boundaries(core)
+    }
+
+    /// A replica that is no longer the head of its line is not judged again. Once there may be more room, the reasons for
     /// which it was held as the head may be over, and it only waits for the new head.
     fn emit_that_heads_are_behind(&mut self, core: &mut Core) {
-        let growth = core.growth();
+        let changes = self.room_changes(core);
         let is_over = |(index, at): (&ReplicaIndex, &u64)| {
-            *at != growth && self.queue.is_behind(core.store[*index].key, core.now)
+            *at != changes && self.queue.is_behind(core.store[*index].key, core.now)
         };
         let over: Vec<ReplicaIndex> =
             self.held_as_head.iter().filter(|held| is_over(*held)).map(|(index, _)| *index).collect();

@@ -118,7 +118,7 @@ impl Queue {
         // A pass over each replica judges those behind a head too.
         let is_of_each = matches!(core.profile.passes.place.trigger, Trigger::EachAfter(_));
         if core.profile.scheduler.discipline != Discipline::Skipping && !is_of_each {
-            self.held_as_head.insert(index, core.growth());
+            self.held_as_head.insert(index, self.room_changes(core));
         }
         core.hold(index, held);
     }

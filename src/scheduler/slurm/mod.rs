@@ -28,6 +28,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use dryrack_units::{OptionalTextForm, SimDuration, TextForm};
+use dryrack_workload::{Demand, DemandKind};
 
 /// The configuration of the cluster. Without partitions, all nodes form one partition without limits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -294,6 +295,16 @@ pub fn partition_label(name: &str) -> Arc<str> {
 /// The label that the nodes of an advance reservation have, and that its jobs ask for.
 pub fn reservation_label(name: &str) -> Arc<str> {
     Arc::from(format!("{RESERVATION}{name}"))
+}
+
+/// The demand of a job if it were in this partition only.
+pub fn demand_in(demand: &Demand, partition: &str) -> Demand {
+    let mut narrow = demand.clone();
+    if let DemandKind::Tasks(task) = &mut narrow.kind {
+        task.labels.retain(|label, _| !label.starts_with(PARTITION));
+        task.labels.insert(partition_label(partition), Arc::from(MEMBER));
+    }
+    narrow
 }
 
 /// The beginning of the labels of advance reservations.

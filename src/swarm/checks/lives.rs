@@ -151,10 +151,10 @@ fn judge_waiting(
         Reason::Reservation,
     ];
     let is_held_by_rule = rules.into_iter().any(|rule| reasons.contains(rule));
-    let is_behind_others =
-        |reasons: &Histogram| reasons.contains(Reason::QueueOrder) || reasons.contains(Reason::HeldForPriority);
-    let is_behind = is_behind_others(reasons);
-    let has_head = waiting.iter().any(|(other, reasons)| *other != own && !is_behind_others(reasons));
+    let behind = [Reason::QueueOrder, Reason::HeldForPriority];
+    let is_behind = behind.into_iter().any(|reason| reasons.contains(reason));
+    let is_head = |reasons: &Histogram| reasons.iter().any(|(reason, _)| !behind.contains(&reason));
+    let has_head = waiting.iter().any(|(other, reasons)| *other != own && is_head(reasons));
     if is_behind && !has_head {
         return Err("nothing else is ahead of it".to_string());
     }

@@ -65,8 +65,7 @@ impl Queue {
         self.calculate_priorities(core);
         self.count_usage(core);
         let options = core.profile.scheduler.slots;
-        let mut waiting = self.in_partitions(core);
-        waiting.truncate(options.depth as usize);
+        let mut waiting = self.in_partitions(core, options.depth as usize);
         waiting.retain(|own| self.denied(core, *own).is_none());
         let scheduler = &core.profile.scheduler;
         let is_counted = scheduler.gangs == GangPlaces::Neighbours && asks_for_readiness(scheduler);
@@ -169,7 +168,7 @@ impl Queue {
         let index = own.replica;
         let nodes = plain::Nodes::of(free.iter().copied(), core.fleet.len());
         core.examine_if_watched(index, |core| Some(fleet_of(core, &nodes)));
-        self.choose(core, own);
+        self.choose(own);
         self.start(core, index, candidate);
     }
 }

@@ -11,12 +11,13 @@ use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::pass::SeenByPass;
 use crate::queue::slots::bits::{insert, word_count};
+use dryrack_event::Reason;
 use dryrack_fleet::NodeClaim;
 use dryrack_ids::NodeId;
 use dryrack_scheduler::slurm::{
     Multifactor, Partition, PreemptMode, Requested, Reservation, SlurmOptions, partition_label, reservation_label,
 };
-use dryrack_units::SimTime;
+use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::{Gang, JobSpec};
 
 /// The state of a Slurm cluster beside the queue.
@@ -117,6 +118,32 @@ impl Slurm {
     pub fn section_of(&self, core: &Core, index: ReplicaIndex) -> usize {
         let chosen = self.chosen.get(&index).copied();
         chosen.unwrap_or_else(|| self.sections_of(&core.store.job_of(index).spec)[0])
+    }
+
+    /// Why a partition does not allow a job. `None` if it does.
+    pub fn why_not_allowed(&self, spec: &JobSpec, section: usize) -> Option<Reason> {
+        let partition = &self.partitions[section].options;
+        let nodes = requested(spec).nodes;
+        let limit = spec.estimate.unwrap_or(SimDuration::MAX);
+        if partition.max_time.is_some_and(|most| limit > most) {
+            return Some(Reason::PartitionTimeLimit);
+        }
+        let is_outside = partition.max_nodes.is_some_and(|most| nodes > u64::from(most))
+            || partition.min_nodes.is_some_and(|least| nodes < u64::from(least));
+        if is_outside {
+            return Some(Reason::PartitionNodeLimit);
+        }
+        let terms = spec.slurm.as_ref();
+        let is_listed = |allowed: &[String], own: Option<&str>| {
+            allowed.is_empty() || allowed.iter().any(|known| Some(known.as_str()) == own)
+        };
+        if !is_listed(&partition.allow_qos, terms.and_then(|terms| terms.qos.as_deref())) {
+            return Some(Reason::QosNotAllowed);
+        }
+        if !is_listed(&partition.allow_accounts, terms.and_then(|terms| terms.account.as_deref())) {
+            return Some(Reason::AccountNotAllowed);
+        }
+        None
     }
 
     /// The index of a job's advance reservation.

@@ -48,7 +48,7 @@ impl Ground<'_> {
         self.closed(from, length).count()
     }
 
-    /// The same nodes in ascending order.
+    /// The nodes of [`Ground::bits`] in ascending order.
     pub fn nodes(&self, from: SimTime, length: SimDuration) -> Vec<NodeId> {
         nodes_of(&self.bits(from, length)).collect()
     }

@@ -25,10 +25,10 @@ use crate::core::store::ReplicaIndex;
 use crate::queue::Queue;
 use crate::queue::slots::time::SECOND;
 pub(super) use cluster::Slurm;
-use cluster::{requested, weights};
+use cluster::weights;
 use dryrack_event::Reason;
 use dryrack_scheduler::slurm::Multifactor;
-use dryrack_units::{SimDuration, SimTime};
+use dryrack_units::SimTime;
 pub(super) use ground::Ground;
 pub(super) use partitions::InPartition;
 use section::ReservedNodes;
@@ -44,7 +44,12 @@ impl Queue {
     pub(in crate::queue) fn epoch(&self, core: &Core) -> u64 {
         let weights = weights(core).filter(|weights| change_with_time(weights));
         let calculations = weights.map_or(0, |weights| weights.calculations(core.now));
-        calculations + self.slurm.as_ref().map_or(0, |slurm| slurm.boundaries(core.now)) + self.preemptible(core)
+        calculations + self.reservation_boundaries(core) + self.preemptible(core)
+    }
+
+    /// How many times an advance reservation has begun or ended.
+    pub(in crate::queue) fn reservation_boundaries(&self, core: &Core) -> u64 {
+        self.slurm.as_ref().map_or(0, |slurm| slurm.boundaries(core.now))
     }
 
     /// When the next such change comes. `None` if none comes. A computation of priorities that changes no order does not
@@ -57,30 +62,17 @@ impl Queue {
         calculated.into_iter().chain(boundary).chain(self.next_preemptible(core)).min()
     }
 
-    /// Why a replica may not start now, whatever is free. `None` if it may.
+    /// Why a job may not start now in one of its partitions, whatever is free. `None` if it may.
     pub(in crate::queue) fn denied(&self, core: &Core, own: InPartition) -> Option<Reason> {
         let slurm = self.slurm.as_ref()?;
-        let spec = &core.store.job_of(own.replica).spec;
-        let partition = &slurm.partitions[own.section].options;
-        let nodes = requested(spec).nodes;
-        let limit = spec.estimate.unwrap_or(SimDuration::MAX);
-        if partition.max_time.is_some_and(|most| limit > most) {
-            return Some(Reason::PartitionTimeLimit);
-        }
-        let is_outside = partition.max_nodes.is_some_and(|most| nodes > u64::from(most))
-            || partition.min_nodes.is_some_and(|least| nodes < u64::from(least));
-        if is_outside {
-            return Some(Reason::PartitionNodeLimit);
-        }
-        let qos = spec.slurm.as_ref().and_then(|terms| terms.qos.as_deref());
-        if !partition.allow_qos.is_empty() && !partition.allow_qos.iter().any(|known| Some(known.as_str()) == qos) {
-            return Some(Reason::QosNotAllowed);
-        }
-        let account = spec.slurm.as_ref().and_then(|terms| terms.account.as_deref());
-        let allowed = &partition.allow_accounts;
-        if !allowed.is_empty() && !allowed.iter().any(|known| Some(known.as_str()) == account) {
-            return Some(Reason::AccountNotAllowed);
-        }
+        let not_allowed = slurm.why_not_allowed(&core.store.job_of(own.replica).spec, own.section);
+        not_allowed.or_else(|| self.why_denied(core, own.replica))
+    }
+
+    /// Why a job's reservation or QOS does not let it start now. `None` if they do.
+    fn why_denied(&self, core: &Core, index: ReplicaIndex) -> Option<Reason> {
+        let slurm = self.slurm.as_ref()?;
+        let spec = &core.store.job_of(index).spec;
         if let Some(own) = slurm.reservation_of(core, spec) {
             let ReservedNodes { from, until, .. } = &slurm.reservations[own];
             if core.now < *from || core.now >= *until {

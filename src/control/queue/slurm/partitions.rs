@@ -18,15 +18,21 @@ pub struct InPartition {
     pub replica: ReplicaIndex,
     /// The index of the partition. 0 if the profile has no configuration of Slurm.
     pub section: usize,
+    /// Whether the job is in other partitions too, so that its demand allows more nodes than this one has.
+    pub is_one_of_several: bool,
 }
 
 /// What a pass says of a job that does not start in one of its partitions. Of a job in several partitions, the greatest
 /// is told.
 pub(super) enum Said {
-    /// The job may not start in the partition, whatever is free.
-    Denied(Reason),
+    /// The job would not fit on the nodes of the partition even if nothing ran there.
+    NeverFits(Held),
+    /// The partition does not allow the job.
+    NotAllowed(Reason),
     /// A job ahead of it does not fit.
     Behind,
+    /// Its QOS or its reservation does not let the job start now, whatever is free.
+    Denied(Reason),
     /// The nodes that reservations leave are not enough, so that the job is passed over.
     PassedOver(Held),
     /// The job does not fit, and those behind it wait.
@@ -36,10 +42,12 @@ pub(super) enum Said {
 impl Said {
     fn rank(&self) -> u8 {
         match self {
-            Said::Denied(_) => 0,
-            Said::Behind => 1,
-            Said::PassedOver(_) => 2,
-            Said::Refused(_) => 3,
+            Said::NeverFits(_) => 0,
+            Said::NotAllowed(_) => 1,
+            Said::Behind => 2,
+            Said::Denied(_) => 3,
+            Said::PassedOver(_) => 4,
+            Said::Refused(_) => 5,
         }
     }
 }
@@ -57,60 +65,54 @@ impl Slurm {
         let tier = (u32::from(has_reservation) << u16::BITS) + u32::from(section.options.priority_tier);
         (tier, self.priority_of(core, index, section))
     }
-
-    fn has_several(&self, core: &Core, index: ReplicaIndex) -> bool {
-        self.sections_of(&core.store.job_of(index).spec).len() > 1
-    }
 }
 
 impl Queue {
-    /// All waiting jobs, each in all of its partitions, in the order in which a pass tries them.
-    pub(in crate::queue) fn in_partitions(&self, core: &Core) -> Vec<InPartition> {
-        let waiting = self.queue.iter(core.now);
-        let Some(slurm) = &self.slurm else {
-            return waiting.map(|key| InPartition { replica: key.replica(), section: 0 }).collect();
-        };
+    /// The first `most` waiting jobs, each in all of its partitions, in the order in which a pass tries them. A job in
+    /// several partitions counts once for each.
+    pub(in crate::queue) fn in_partitions(&self, core: &Core, most: usize) -> Vec<InPartition> {
+        // No job behind these comes earlier in any of its partitions, because a job waits at its best place.
+        let waiting = self.queue.iter(core.now).take(most);
+        let alone = |replica, section| InPartition { replica, section, is_one_of_several: false };
+        let Some(slurm) = &self.slurm else { return waiting.map(|key| alone(key.replica(), 0)).collect() };
         let mut found: Vec<(QueueKey, InPartition)> = Vec::new();
         let mut is_in_order = true;
         for key in waiting {
             let replica = key.replica();
             let sections = slurm.sections_of(&core.store.job_of(replica).spec);
             if let [section] = sections[..] {
-                found.push((key, InPartition { replica, section }));
+                found.push((key, alone(replica, section)));
                 continue;
             }
             is_in_order = false;
-            let in_section = |section| (self.key_in(core, replica, section), InPartition { replica, section });
-            found.extend(sections.into_iter().map(in_section));
+            found.extend(sections.into_iter().map(|section| {
+                let key = self.key_with(core, replica, slurm.standing_in(core, replica, section));
+                (key, InPartition { replica, section, is_one_of_several: true })
+            }));
         }
         if !is_in_order {
             // Of equal partitions of a job, the one that it names first comes first.
             found.sort_by_key(|(key, _)| *key);
+            found.truncate(most);
         }
         found.into_iter().map(|(_, own)| own).collect()
     }
 
-    fn key_in(&self, core: &Core, index: ReplicaIndex, section: usize) -> QueueKey {
-        let slurm = self.slurm.as_ref().expect("it has partitions");
-        self.key_with(core, index, slurm.standing_in(core, index, section))
-    }
-
     /// Notes in which partition a job begins.
-    pub(in crate::queue) fn choose(&mut self, core: &Core, own: InPartition) {
-        if let Some(slurm) = self.slurm.as_mut().filter(|slurm| slurm.has_several(core, own.replica)) {
+    pub(in crate::queue) fn choose(&mut self, own: InPartition) {
+        if let Some(slurm) = self.slurm.as_mut().filter(|_| own.is_one_of_several) {
             slurm.chosen.insert(own.replica, own.section);
         }
     }
 
     /// Says why a job waits, at the end of the pass if it is in several partitions.
-    pub(super) fn say(&mut self, core: &mut Core, index: ReplicaIndex, said: Said, unsaid: &mut Unsaid) {
-        let has_several = self.slurm.as_ref().is_some_and(|slurm| slurm.has_several(core, index));
-        if !has_several {
-            return self.say_now(core, index, said);
+    pub(super) fn say(&mut self, core: &mut Core, own: InPartition, said: Said, unsaid: &mut Unsaid) {
+        if !own.is_one_of_several {
+            return self.say_now(core, own.replica, said);
         }
-        let is_known = unsaid.0.get(&index).is_some_and(|known| known.rank() >= said.rank());
+        let is_known = unsaid.0.get(&own.replica).is_some_and(|known| known.rank() >= said.rank());
         if !is_known {
-            unsaid.0.insert(index, said);
+            unsaid.0.insert(own.replica, said);
         }
     }
 
@@ -126,14 +128,16 @@ impl Queue {
     fn say_now(&mut self, core: &mut Core, index: ReplicaIndex, said: Said) {
         let all = core.fleet.len() as u32;
         match said {
-            Said::Denied(reason) => core.hold(index, (Refusal::Unfit, Histogram::of(reason, all))),
-            Said::PassedOver(held) => core.hold(index, held),
-            Said::Refused(held) => self.hold_with_own(core, index, held),
-            // A job that is blocked is not looked at again. Once the fleet has grown, the reasons for which it was held
-            // as the head may be over, and it only waits for the new head. Slurm's reason is `Priority`.
+            Said::NotAllowed(reason) => core.hold(index, (Refusal::Unfit, Histogram::of(reason, all))),
+            Said::Denied(reason) => self.hold_with_own(core, index, (Refusal::Unfit, Histogram::of(reason, all))),
+            Said::NeverFits(held) | Said::PassedOver(held) | Said::Refused(held) => {
+                self.hold_with_own(core, index, held)
+            }
+            // A job that is blocked is not looked at again. Once there may be more room, the reasons of its own for which it
+            // was held may be over, and it only waits for the new head. Slurm's reason is `Priority`.
             Said::Behind => {
-                let growth = core.growth();
-                let is_passed = self.held_as_head.get(&index).is_some_and(|at| *at != growth);
+                let changes = self.room_changes(core);
+                let is_passed = self.held_as_head.get(&index).is_some_and(|at| *at != changes);
                 if is_passed {
                     self.held_as_head.remove(&index);
                 }

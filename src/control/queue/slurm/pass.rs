@@ -1,6 +1,7 @@
 //! A pass of the main scheduler over partitions.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::partitions::{Said, Unsaid};
 use super::{Ground, InPartition};
@@ -15,7 +16,8 @@ use crate::queue::slots::time::{SECOND, down_to, limit_of};
 use dryrack_event::{Histogram, Reason, Refusal};
 use dryrack_fleet::NodeStatus;
 use dryrack_ids::NodeId;
-use dryrack_scheduler::{Candidate, Decision, is_by_room, place_among_neighbours, room};
+use dryrack_scheduler::slurm::demand_in;
+use dryrack_scheduler::{Candidate, Decision, GangPart, decide_for, is_by_room, place_among_neighbours, room};
 use dryrack_units::{SimDuration, SimTime};
 
 /// The partitions and advance reservations whose jobs wait for the rest of the pass, and the nodes of these partitions.
@@ -35,10 +37,20 @@ struct Blocked {
 #[derive(Clone)]
 struct Refused {
     held: Held,
-    /// Whether the nodes that reservations leave to the job were not enough even if nothing ran on them. Such a job is
-    /// passed over. Any other job that does not fit makes the rest of its partition wait, or the other jobs of its
-    /// reservation.
-    lacks_reserved_nodes: bool,
+    lacks: Lacks,
+}
+
+/// What would let a job start.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lacks {
+    /// Nodes that others use. The rest of the partition waits behind the job, or the other jobs of its reservation.
+    Room,
+    /// Nodes that reservations keep from the job. The others are not enough even if nothing runs on them, so the job is
+    /// passed over.
+    ReservedNodes,
+    /// Another partition. The nodes of this one are not enough even if nothing runs on them and all are ready, so the job
+    /// is passed over.
+    Partition,
 }
 
 impl Queue {
@@ -57,7 +69,7 @@ impl Queue {
         }
         self.calculate_priorities(core);
         self.count_usage(core);
-        let waiting = self.in_partitions(core);
+        let waiting = self.in_partitions(core, usize::MAX);
         let nodes = vec![0; word_count(core.fleet.len())];
         let (mut blocked, mut unsaid) = (Blocked { nodes, ..Blocked::default() }, Unsaid::default());
         for own in waiting {
@@ -67,30 +79,39 @@ impl Queue {
                 continue;
             }
             let slurm = self.slurm.as_ref().expect("checked above");
-            let reservation = slurm.reservation_of(core, &core.store.job_of(index).spec);
+            let spec = &core.store.job_of(index).spec;
+            // Slurm looks at the limits of partitions before it sorts the jobs.
+            if let Some(reason) = slurm.why_not_allowed(spec, own.section) {
+                self.say(core, own, Said::NotAllowed(reason), &mut unsaid);
+                continue;
+            }
+            let reservation = slurm.reservation_of(core, spec);
             let is_blocked = match reservation {
                 Some(reservation) => blocked.reservations.contains(&reservation),
                 None => blocked.partitions.contains(&own.section),
             };
             if is_blocked {
-                self.say(core, index, Said::Behind, &mut unsaid);
+                self.say(core, own, Said::Behind, &mut unsaid);
                 continue;
             }
-            if let Some(reason) = self.denied(core, own) {
-                self.say(core, index, Said::Denied(reason), &mut unsaid);
+            if let Some(reason) = self.why_denied(core, index) {
+                self.say(core, own, Said::Denied(reason), &mut unsaid);
                 continue;
             }
             match self.decide_beside_blocked(core, own, &mut blocked) {
                 Ok(candidate) => {
                     blocked.refused.clear();
-                    self.choose(core, own);
+                    self.choose(own);
                     self.start(core, index, candidate);
                 }
-                Err(refused) if refused.lacks_reserved_nodes => {
-                    self.say(core, index, Said::PassedOver(refused.held), &mut unsaid);
+                Err(Refused { held, lacks: Lacks::Partition }) => {
+                    self.say(core, own, Said::NeverFits(held), &mut unsaid);
                 }
-                Err(refused) => {
-                    self.say(core, index, Said::Refused(refused.held), &mut unsaid);
+                Err(Refused { held, lacks: Lacks::ReservedNodes }) => {
+                    self.say(core, own, Said::PassedOver(held), &mut unsaid);
+                }
+                Err(Refused { held, lacks: Lacks::Room }) => {
+                    self.say(core, own, Said::Refused(held), &mut unsaid);
                     self.preempt_for(core, own, &blocked.nodes);
                     // Other jobs of the partition may go on.
                     if let Some(reservation) = reservation {
@@ -125,10 +146,12 @@ impl Queue {
         let (now, limit) = (down_to(core.now, SECOND), limit_of(core, index));
         let alike = (core.store[index].demand, ground.closed_by(now, limit), own.section);
         if let Some(refused) = blocked.refused.get(&alike) {
-            core.examine_if_watched(index, |_| None);
+            if core.is_watched(index) {
+                decide_on_all(core, own, &ground);
+            }
             return Err(refused.clone());
         }
-        let found = decide_on(core, index, &ground, (now, limit), &blocked.nodes);
+        let found = decide_on(core, own, &ground, (now, limit), &blocked.nodes);
         if let Err(refused) = &found {
             blocked.refused.insert(alike, refused.clone());
         }
@@ -139,28 +162,25 @@ impl Queue {
 /// Where a replica starts now on its nodes without those that are kept for jobs ahead of it. The error says why nowhere.
 fn decide_on(
     core: &mut Core,
-    index: ReplicaIndex,
+    own: InPartition,
     ground: &Ground<'_>,
     (now, limit): (SimTime, SimDuration),
     blocked: &[u64],
 ) -> Result<Candidate, Refused> {
+    let index = own.replica;
     let (open, reserved) = (ground.nodes(now, limit), ground.reserved(now, limit));
     let left: Vec<NodeId> = open.iter().copied().filter(|node| !contains(blocked, *node)).collect();
     let kept = (open.len() - left.len()) as u32;
-    if kept == 0 && reserved == 0 && !is_of_several(core, index) {
+    if kept == 0 && reserved == 0 && !own.is_one_of_several {
         core.examine_if_watched(index, |_| None);
         return match core.decide_now(index, 1) {
             Decision::Place(mut candidates) => Ok(candidates.swap_remove(0)),
-            Decision::Refuse { refusal, reasons } => {
-                Err(Refused { held: (refusal, reasons), lacks_reserved_nodes: false })
-            }
+            Decision::Refuse { refusal, reasons } => Err(Refused { held: (refusal, reasons), lacks: Lacks::Room }),
         };
     }
-    let found = place_on(core, index, &left);
-    // A refusal is explained on all nodes, because its reasons count all of them.
-    let visible = Nodes::of(left.iter().copied(), core.fleet.len());
-    core.examine_if_watched(index, |core| found.is_some().then(|| fleet_with_only(core, &visible)));
-    if let Some(candidate) = found {
+    if let Some(candidate) = place_on(core, index, &left) {
+        let visible = Nodes::of(left.iter().copied(), core.fleet.len());
+        core.examine_if_watched(index, |core| Some(fleet_with_only(core, &visible)));
         return Ok(candidate);
     }
     let mut reasons = Histogram::default();
@@ -169,27 +189,35 @@ fn decide_on(
     if lacks_reserved_nodes {
         reasons.add(Reason::InReservation, reserved);
     }
+    // The reasons count all nodes, also those that are kept for others.
     let mut refusal = Refusal::Unfit;
-    match core.decide_now(index, 1) {
-        Decision::Refuse { refusal: own, reasons: others } => {
-            others.iter().for_each(|(reason, count)| reasons.add(reason, count));
-            // It was judged on all nodes, also on those that are kept for others.
-            refusal = own;
-        }
-        // There is room in another partition of the job. This one may have no nodes at all.
-        Decision::Place(_) if is_of_several(core, index) => reasons.add(Reason::QueueOrder, (open.len() as u32).max(1)),
-        Decision::Place(_) => {}
+    if let Decision::Refuse { refusal: of_all, reasons: others } = decide_on_all(core, own, ground) {
+        others.iter().for_each(|(reason, count)| reasons.add(reason, count));
+        refusal = of_all;
     }
     if reasons.is_empty() {
         reasons.add(Reason::InReservation, reserved);
     }
-    Err(Refused { held: (refusal, reasons), lacks_reserved_nodes })
+    let lacks = match (own.is_one_of_several && refusal == Refusal::Never, lacks_reserved_nodes) {
+        (true, _) => Lacks::Partition,
+        (false, true) => Lacks::ReservedNodes,
+        (false, false) => Lacks::Room,
+    };
+    Err(Refused { held: (refusal, reasons), lacks })
 }
 
-/// Whether a job is in several partitions, so that its demand allows more nodes than each of them has.
-fn is_of_several(core: &Core, index: ReplicaIndex) -> bool {
-    let terms = core.store.job_of(index).spec.slurm.as_ref();
-    terms.and_then(|terms| terms.partition.as_deref()).is_some_and(|names| names.contains(','))
+/// The decision about a replica on all nodes of the fleet.
+fn decide_on_all(core: &mut Core, own: InPartition, ground: &Ground<'_>) -> Decision {
+    let index = own.replica;
+    if !own.is_one_of_several {
+        core.examine_if_watched(index, |_| None);
+        return core.decide_now(index, 1);
+    }
+    // The demand allows the nodes of all partitions of the job.
+    let demand = Arc::new(demand_in(core.store.demand_of(index), &ground.section.options.name));
+    core.examine_part_if_watched(index, &demand, GangPart::Whole);
+    let context = core.context(core.store[index].attempt_id());
+    decide_for(&core.profile.scheduler, &demand, context, &core.fleet, core.deciding.grouping, 1)
 }
 
 /// Whether these nodes would have room for a replica if nothing ran on them.

@@ -25,15 +25,16 @@ use dryrack_scheduler::slurm::{PreemptMode, Ranked, SlurmOptions};
 use dryrack_units::{SimDuration, SimTime};
 
 impl Slurm {
-    fn ranked<'s>(&'s self, options: &'s SlurmOptions, core: &Core, own: InPartition) -> Ranked<'s> {
-        let spec = &core.store.job_of(own.replica).spec;
+    /// A job that is or would be in this partition.
+    fn ranked<'s>(&'s self, options: &'s SlurmOptions, core: &Core, index: ReplicaIndex, section: usize) -> Ranked<'s> {
+        let spec = &core.store.job_of(index).spec;
         let name = spec.slurm.as_ref().and_then(|terms| terms.qos.as_deref());
         let qos = name.and_then(|name| options.qos(name));
-        Ranked { partition: &self.partitions[own.section].options, qos }
+        Ranked { partition: &self.partitions[section].options, qos }
     }
 
-    fn ranked_running<'s>(&'s self, options: &'s SlurmOptions, core: &Core, replica: ReplicaIndex) -> Ranked<'s> {
-        self.ranked(options, core, InPartition { replica, section: self.section_of(core, replica) })
+    fn ranked_running<'s>(&'s self, options: &'s SlurmOptions, core: &Core, index: ReplicaIndex) -> Ranked<'s> {
+        self.ranked(options, core, index, self.section_of(core, index))
     }
 }
 
@@ -69,7 +70,7 @@ impl Queue {
     ) -> Option<Vec<(ReplicaIndex, PreemptMode)>> {
         let (slurm, options) = (self.slurm.as_ref()?, core.profile.slurm.as_ref()?);
         options.preempt_type?;
-        let own = slurm.ranked(options, core, head);
+        let own = slurm.ranked(options, core, head.replica, head.section);
         let may_stop = |index: ReplicaIndex| {
             if !holds(core, index) || slurm.graced.contains_key(&index) {
                 return None;
