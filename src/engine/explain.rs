@@ -171,8 +171,8 @@ pub fn explain_unless(
             RecordBody::Event(Event::Placed { attempt, placement, .. }) if attempt.job == job => {
                 let watched = replay.control.take_watched(*attempt).expect("what is placed is kept");
                 if attempt.replica == replica {
-                    let placement = placement.clone();
-                    placed = Some(PlacementReasons { at: watched.at, placement, examination: watched.examination });
+                    let (at, placement) = (watched.at, placement.clone());
+                    placed = Some(PlacementReasons { at, placement, examination: watched.into_shown() });
                     refused = None;
                 }
             }

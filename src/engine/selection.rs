@@ -36,9 +36,16 @@ const REACHES: u32 = 8;
 /// first replica without a placement, or about an additional replica if all are placed. Capacity that the job holds by
 /// then counts as taken.
 pub fn selection(rehearsal: &Rehearsal, job: JobId, replica: Option<u32>, at: Option<SimTime>) -> Selection {
+    let spec = &rehearsal.arrivals[job.index()].spec;
+    let has_several_partitions = spec.slurm.as_ref().is_some_and(|terms| terms.has_several_partitions());
     let (at, sight) = match at {
         Some(at) => (at, stands(rehearsal, (job, replica), at)),
         None => match first_decision(rehearsal, job, replica) {
+            // A decision may be about one of several partitions, but the user can pick from all of them.
+            Some(mut first) if has_several_partitions => {
+                first.sight.demand = Arc::clone(&spec.demand);
+                (first.at, first.sight)
+            }
             Some(first) => (first.at, first.sight),
             None => {
                 let at = rehearsal.arrivals[job.index()].at;

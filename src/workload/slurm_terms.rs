@@ -26,6 +26,12 @@ pub struct SlurmTerms {
     pub requeue: bool,
 }
 
+impl SlurmTerms {
+    pub fn has_several_partitions(&self) -> bool {
+        self.partition.as_deref().is_some_and(|names| names.contains(','))
+    }
+}
+
 fn yes() -> bool {
     true
 }

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use super::Core;
 use super::parts::examined::Watched;
 use super::store::{Replica, ReplicaIndex};
+use dryrack_event::Reason;
 use dryrack_fleet::Fleet;
-use dryrack_scheduler::{Candidate, GangPart, SchedulerView};
+use dryrack_ids::NodeId;
+use dryrack_scheduler::{Candidate, GangPart, NodeFinding, SchedulerView, Verdict};
 use dryrack_workload::Demand;
 
 impl Core {
@@ -39,13 +41,35 @@ impl Core {
     ) -> Watched {
         let sight = self.sight(index, part, fleet, keep);
         let examination = sight.examine(&self.profile.scheduler);
-        Watched { at: self.now, attempt: self.store[index].attempt_id(), sight, examination }
+        Watched { at: self.now, attempt: self.store[index].attempt_id(), sight, examination, closed: Vec::new() }
     }
 
     /// Examines and keeps a decision for one candidate about this replica, if the replica is watched. `fleet` returns
     /// the fleet that the decision sees; `None` means the current fleet.
     pub(crate) fn examine_if_watched(&mut self, index: ReplicaIndex, fleet: impl FnOnce(&Core) -> Option<Fleet>) {
         self.examine_several_if_watched(index, 1, fleet);
+    }
+
+    /// Like [`Core::examine_if_watched`], for a decision that can use only some nodes. In the fleet that `fleet` returns,
+    /// all others are not ready. `why_closed` says why a node cannot be used; `None` if it can.
+    pub(crate) fn examine_within_if_watched(
+        &mut self,
+        index: ReplicaIndex,
+        fleet: impl FnOnce(&Core) -> Fleet,
+        why_closed: impl Fn(NodeId) -> Option<Reason>,
+    ) {
+        if !self.is_watched(index) {
+            return;
+        }
+        let mut watched = self.examined(index, None, &fleet(self), 1);
+        let of_all = self.examined(index, None, &self.fleet, 1).examination.nodes;
+        let closed = of_all.into_iter().filter_map(|finding| {
+            let reason = why_closed(finding.node)?;
+            let is_fit = finding.verdict.is_fit();
+            Some(if is_fit { NodeFinding::of(finding.node, Verdict::Unfit(reason)) } else { finding })
+        });
+        watched.closed = closed.collect();
+        self.deciding.examined.keep(watched);
     }
 
     /// Like [`Core::examine_if_watched`], for a decision with several candidates.

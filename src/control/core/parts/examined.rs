@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use smallvec::smallvec;
 
 use dryrack_ids::{AttemptId, JobId};
-use dryrack_scheduler::{Candidate, Decision, Examination, SchedulerView};
+use dryrack_scheduler::{Candidate, Decision, Examination, NodeFinding, SchedulerView};
 use dryrack_units::SimTime;
 
 /// The data on which a decision was based, and the same decision computed node by node.
@@ -17,6 +17,21 @@ pub struct Watched {
     pub attempt: AttemptId,
     pub sight: SchedulerView,
     pub examination: Examination,
+    /// What an explanation shows of nodes that the decision could not use, although the job might fit there. In `sight`,
+    /// these nodes are not ready.
+    pub closed: Vec<NodeFinding>,
+}
+
+impl Watched {
+    /// The examination as an explanation shows it.
+    pub fn into_shown(self) -> Examination {
+        let Watched { mut examination, closed, .. } = self;
+        for finding in closed {
+            let place = finding.node.index();
+            examination.nodes[place] = finding;
+        }
+        examination
+    }
 }
 
 /// The attempts that are analysed before a replica that waits for its analysis.

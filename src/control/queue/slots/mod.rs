@@ -32,6 +32,7 @@ use crate::core::store::ReplicaIndex;
 use crate::queue::Queue;
 use crate::queue::slurm::{Ground, InPartition};
 pub use ahead::FutureEnds;
+use dryrack_event::Reason;
 use dryrack_fleet::{NodeStatus, Placement};
 use dryrack_ids::NodeId;
 use dryrack_scheduler::{
@@ -167,7 +168,14 @@ impl Queue {
     fn start_in_slots(&mut self, core: &mut Core, own: InPartition, candidate: Candidate, free: &[NodeId]) {
         let index = own.replica;
         let nodes = plain::Nodes::of(free.iter().copied(), core.fleet.len());
-        core.examine_if_watched(index, |core| Some(fleet_of(core, &nodes)));
+        let (now, length) = (down_to(core.now, SECOND), limit_of(core, index));
+        let ground = self.ground_of(core, own);
+        let why_kept = |node| match &ground {
+            Some(ground) => ground.why_closed(node, now, length),
+            None => Reason::HeldForPriority,
+        };
+        let why_closed = |node| (!nodes.has(node)).then(|| why_kept(node));
+        core.examine_within_if_watched(index, |core| fleet_of(core, &nodes), why_closed);
         self.choose(own);
         self.start(core, index, candidate);
     }

@@ -36,7 +36,7 @@ impl Nodes {
         (0..self.0.len()).map(NodeId::new).filter(|node| self.has(*node)).collect()
     }
 
-    fn has(&self, node: NodeId) -> bool {
+    pub fn has(&self, node: NodeId) -> bool {
         self.0[node.index()]
     }
 }

@@ -1,7 +1,8 @@
 //! The nodes that a job may use at a time: those of its partition, without those that advance reservations keep from it.
 
 use super::section::{ReservedNodes, Section};
-use crate::queue::slots::bits::nodes_of;
+use crate::queue::slots::bits::{contains, nodes_of};
+use dryrack_event::Reason;
 use dryrack_ids::NodeId;
 use dryrack_units::{SimDuration, SimTime};
 
@@ -62,6 +63,18 @@ impl Ground<'_> {
     pub fn reserved(&self, from: SimTime, length: SimDuration) -> u32 {
         let count = |bits: &[u64]| bits.iter().map(|word| word.count_ones()).sum::<u32>();
         count(&self.widest()) - count(&self.bits(from, length))
+    }
+
+    /// Why the job may not use a node, if it starts at this time and lasts this long. A node that neither the partition nor a
+    /// reservation closes to it is kept for jobs ahead of it.
+    pub fn why_closed(&self, node: NodeId, from: SimTime, length: SimDuration) -> Reason {
+        if !contains(&self.section.bits, node) {
+            Reason::PartitionMismatch
+        } else if contains(&self.bits(from, length), node) {
+            Reason::HeldForPriority
+        } else {
+            Reason::InReservation
+        }
     }
 
     /// When the next reservation ends, if reservations keep nodes from the job that starts at this time: other nodes may

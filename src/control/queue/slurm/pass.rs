@@ -180,7 +180,8 @@ fn decide_on(
     }
     if let Some(candidate) = place_on(core, index, &left) {
         let visible = Nodes::of(left.iter().copied(), core.fleet.len());
-        core.examine_if_watched(index, |core| Some(fleet_with_only(core, &visible)));
+        let why_closed = |node| (!visible.has(node)).then(|| ground.why_closed(node, now, limit));
+        core.examine_within_if_watched(index, |core| fleet_with_only(core, &visible), why_closed);
         return Ok(candidate);
     }
     let mut reasons = Histogram::default();
