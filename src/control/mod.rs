@@ -78,11 +78,12 @@ use std::sync::Arc;
 use attempts::Attempts;
 use checks::check_input;
 use core::Core;
+use core::timer::Timer;
 use dryrack_event::{External, FleetFact, Input, InputClass, Output, Reason, UsageFact, UserRequest};
 use dryrack_fleet::{Fleet, Placement};
 use dryrack_ids::JobId;
 use dryrack_scheduler::{Caching, Grouping};
-use dryrack_units::SimTime;
+use dryrack_units::{SimDuration, SimTime};
 use flow::{Due, Flow};
 use kubernetes::Kubernetes;
 use polled::Polled;
@@ -199,6 +200,9 @@ impl Control {
         self.core.advance_to(now);
         let is_question = input.class() == InputClass::Question;
         self.was_asked |= is_question;
+        if !is_question && !matches!(input, Input::Wakeup) {
+            self.core.note_change();
+        }
         self.has_news |= !is_question && !matches!(input, Input::Usage(UsageFact::Served { .. }));
         self.core.forget_flaps();
         let (core, flow) = (&mut self.core, self.flow.as_mut());
@@ -247,10 +251,15 @@ impl Control {
         }
         self.settled_at = now;
         let (core, flow) = (&mut self.core, self.flow.as_mut());
+        core.move_clock();
         core.forget_flaps();
         core.begin_fleets();
         flow.judge_sampled(core);
         while let Some(timer) = core.pop_due_timer() {
+            // A decision that takes time may end in the same refusal again.
+            if !matches!(timer, Timer::CommitDue { .. }) {
+                core.note_change();
+            }
             flow.fire_timer(core, timer);
         }
         admission::settle(core, flow);
@@ -281,17 +290,20 @@ impl Control {
     /// for inputs. If two reasons have the same time, returns the one that sorts first.
     pub fn next_wakeup(&mut self) -> Option<(SimTime, &'static str)> {
         let timer: Option<Due> = self.core.peek_timer();
-        timer.into_iter().chain(self.flow.as_mut().next_due(&mut self.core)).min()
+        timer.into_iter().chain(self.core.next_minute()).chain(self.flow.as_mut().next_due(&mut self.core)).min()
     }
 
-    /// Whether the flow retries its replicas without end as long as one of them has no place.
-    pub fn retries_forever(&self) -> bool {
-        self.flow.as_ref().retries_forever()
+    /// For how long the flow retries replicas that have no place although nothing else happens. `None` if it does not
+    /// retry without end. `otherwise` is the time if no stage reads the time.
+    pub fn patience(&self, otherwise: SimDuration) -> Option<SimDuration> {
+        self.flow.as_ref().retries_forever().then(|| self.core.clock.patience(otherwise))
     }
 
     /// Whether the only remaining work repeats refusals that were made since the fleet last grew.
     pub fn only_repeats_refusals(&mut self) -> bool {
-        self.flow.as_ref().only_repeats_refusals(&self.core) && self.core.peek_timer().is_none()
+        self.flow.as_ref().only_repeats_refusals(&self.core)
+            && self.core.peek_timer().is_none()
+            && self.core.next_minute().is_none()
     }
 
     /// What each attempt holds. This includes claims that an attempt keeps after its end.

@@ -218,7 +218,7 @@ fn next_instant(
     let of_world = world.next_time();
     if of_world.is_some() {
         *last_of_world = now;
-    } else if control.retries_forever() && now.since(*last_of_world) > PATIENCE {
+    } else if control.patience(PATIENCE).is_some_and(|patience| now.since(*last_of_world) > patience) {
         return (None, true);
     }
     // If the world has no more events, the refused demands would be refused again forever. So the run is over.

@@ -51,6 +51,7 @@ use std::sync::Arc;
 
 use classes::Classes;
 use dryrack_ids::{AttemptId, FleetId, GpuId, NodeId};
+use dryrack_units::SimTime;
 use hosting::Hosts;
 use node_changes::NodeChanges;
 use steps::{Step, common_key};
@@ -76,6 +77,7 @@ pub struct Fleet {
     hosts: Hosts,
     version: u64,
     growth: u64,
+    clock: SimTime,
     keeps_kinds: bool,
     /// Set once a caller has asked to track changes of nodes.
     node_changes: Option<NodeChanges>,
@@ -177,6 +179,22 @@ impl Fleet {
     /// Causes refused demands to be judged again although nothing was released.
     pub fn ask_again(&mut self) {
         self.growth += 1;
+    }
+
+    /// Like [`Fleet::ask_again`], also for those who compare [`Fleet::version`].
+    pub fn ask_all_again(&mut self) {
+        self.growth += 1;
+        self.version += 1;
+    }
+
+    /// The time that custom stages read. It stays 0 if no stage reads it.
+    pub fn clock(&self) -> SimTime {
+        self.clock
+    }
+
+    /// Sets the time that custom stages read.
+    pub fn set_clock(&mut self, now: SimTime) {
+        self.clock = now;
     }
 
     /// The classes that have members. The order is arbitrary, so no decision may depend on it.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use dryrack_fleet::{Class, Fleet, Node, NodeShape, NodeStatus, ShapeGroup};
+use dryrack_fleet::{Class, ClassId, Fleet, Node, NodeShape, NodeStatus, ShapeGroup};
 use dryrack_ids::NodeId;
+use dryrack_units::SimTime;
 use dryrack_workload::{Pick, TaskGroup};
 
 /// Whether nodes in equal state form one class. Decisions are the same either way. `EachNode` is the plain computation:
@@ -27,6 +28,8 @@ pub struct NodeClass<'a> {
     /// The only GPUs that may be used, if GPUs were picked.
     pub gpus: Option<SmallVec<[u16; 8]>>,
     pub count: u32,
+    /// The time that custom stages read.
+    pub clock: SimTime,
     /// Whether the nodes are assumed to be ready, healthy and empty instead of in their real state.
     pub is_ideal: bool,
     members: Members<'a>,
@@ -117,7 +120,7 @@ pub fn node_classes<'a>(fleet: &'a Fleet, pick: Option<&Pick>, grouping: Groupin
     for (_, class) in fleet.classes() {
         let outside = class.len() - picked.iter().filter(|node| class.contains(**node)).count();
         if outside > 0 {
-            classes.push(class_of_members(class, outside, false));
+            classes.push(class_of_members(fleet, class, outside, false));
         }
     }
     classes.extend(picked.iter().map(|id| class_of_one(fleet, *id, true, gpus_on(pick, *id))));
@@ -127,7 +130,9 @@ pub fn node_classes<'a>(fleet: &'a Fleet, pick: Option<&Pick>, grouping: Groupin
 /// The classes of a fleet for a demand without a pick.
 pub fn all_classes(fleet: &Fleet, grouping: Grouping) -> Vec<NodeClass<'_>> {
     match grouping {
-        Grouping::Classes => fleet.classes().map(|(_, class)| class_of_members(class, class.len(), true)).collect(),
+        Grouping::Classes => {
+            fleet.classes().map(|(_, class)| class_of_members(fleet, class, class.len(), true)).collect()
+        }
         Grouping::EachNode => fleet.iter().map(|(id, _)| class_of_one(fleet, id, true, None)).collect(),
     }
 }
@@ -167,7 +172,17 @@ impl NodeClass<'_> {
 
 fn ideal_class(group: &ShapeGroup, first: NodeId, count: u32) -> NodeClass<'_> {
     let members = Members::Node(first);
-    NodeClass { shape: &group.shape, status: &group.idle, picked: true, gpus: None, count, is_ideal: true, members }
+    NodeClass {
+        shape: &group.shape,
+        status: &group.idle,
+        picked: true,
+        gpus: None,
+        count,
+        // Stages that read the time let ideal nodes pass.
+        clock: SimTime::ZERO,
+        is_ideal: true,
+        members,
+    }
 }
 
 fn gpus_on(pick: &Pick, node: NodeId) -> Option<SmallVec<[u16; 8]>> {
@@ -175,11 +190,12 @@ fn gpus_on(pick: &Pick, node: NodeId) -> Option<SmallVec<[u16; 8]>> {
 }
 
 /// The [`NodeClass`] of a class of the fleet that is not empty, for a demand without a pick.
-pub fn class_with_members(class: &Class) -> NodeClass<'_> {
-    class_of_members(class, class.len(), true)
+pub fn class_with_members(fleet: &Fleet, id: ClassId) -> NodeClass<'_> {
+    let class = fleet.class(id);
+    class_of_members(fleet, class, class.len(), true)
 }
 
-fn class_of_members(class: &Class, count: usize, picked: bool) -> NodeClass<'_> {
+fn class_of_members<'a>(fleet: &Fleet, class: &'a Class, count: usize, picked: bool) -> NodeClass<'a> {
     let members = Members::Class(class);
     NodeClass {
         shape: &class.shape,
@@ -187,6 +203,7 @@ fn class_of_members(class: &Class, count: usize, picked: bool) -> NodeClass<'_> 
         picked,
         gpus: None,
         count: count as u32,
+        clock: fleet.clock(),
         is_ideal: false,
         members,
     }
@@ -200,6 +217,7 @@ fn class_of_one(fleet: &Fleet, id: NodeId, picked: bool, gpus: Option<SmallVec<[
         picked,
         gpus,
         count: 1,
+        clock: fleet.clock(),
         is_ideal: false,
         members: Members::Node(id),
     }

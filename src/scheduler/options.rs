@@ -85,10 +85,39 @@ impl SchedulerOptions {
         of_tasks.chain(of_models).chain(self.offers.filters.iter().copied())
     }
 
+    /// The names of all custom stages: filters, scorers and keys of the order.
+    pub fn own_stages(&self) -> impl Iterator<Item = &'static str> + '_ {
+        let scorers = self.scorers.iter().filter_map(|scorer| match scorer.stage {
+            ScorerName::Own(own) => Some(own.name()),
+            _ => None,
+        });
+        let keys = self.order.iter().filter_map(|key| match key {
+            OrderKey::Own(own) => Some(own.name()),
+            _ => None,
+        });
+        self.own_filters().map(OwnFilter::name).chain(scorers).chain(keys)
+    }
+
     /// Whether a placement can make room for another one. A custom filter that reads the state of nodes may refuse a
     /// node because it is too empty.
     pub fn may_placing_make_room(&self) -> bool {
         self.own_filters().any(|own| own.reads() == Reads::State)
+    }
+
+    /// Whether a custom filter reads the time.
+    pub fn filters_read_time(&self) -> bool {
+        self.own_filters().any(OwnFilter::reads_time)
+    }
+
+    /// Whether a custom filter reads the day of the week.
+    pub fn filters_read_weekday(&self) -> bool {
+        self.own_filters().any(OwnFilter::reads_weekday)
+    }
+
+    /// Whether a custom filter or scorer reads the time.
+    pub fn stages_read_time(&self) -> bool {
+        let is_read = |stage| matches!(stage, ScorerName::Own(own) if own.reads_time());
+        self.filters_read_time() || self.scorers.iter().any(|scorer| is_read(scorer.stage))
     }
 
     fn has_scorer(&self, name: ScorerName) -> bool {

@@ -445,7 +445,7 @@ fn judge(
             (FilterName::Ready, _) => state.unready,
             (FilterName::Resources, Some(uniform)) => uniform.first_shortage(state, || &fleet.class(id).status),
             _ => {
-                let class = class_with_members(fleet.class(id));
+                let class = class_with_members(fleet, id);
                 filter::judge_one(&options.filters[*place], options.gpus, demand, &class).reason()
             }
         };
@@ -453,7 +453,7 @@ fn judge(
             return Standing::no(reason);
         }
     }
-    let class = class_with_members(fleet.class(id));
+    let class = class_with_members(fleet, id);
     if options.gangs == GangPlaces::Consolidate {
         return consolidated(options, demand, part, &class, state);
     }

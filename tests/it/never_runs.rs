@@ -18,6 +18,7 @@ trials! {
         where_instances_are_made_the_wait_for_a_start_is_told,
         a_wait_is_blamed_on_what_is_short_where_it_can_end,
         what_draws_is_random_even_where_all_seeds_give_the_same_run,
+        what_a_filter_holds_back_is_tried_at_every_time_of_a_week,
     ]
 }
 
@@ -278,4 +279,31 @@ expect: [jobs_completed == 6]
     std::fs::write(dir.path().join("p.yaml"), plan).expect("a folder of our own");
     let said = stdout(dir.path(), &["plan", "p.yaml", "--out", "out"], 0);
     assert!(said.contains("at least 54% of all seeds") && !said.contains("nothing in it is random"), "{said}");
+}
+
+/// A filter can read only the hour and the weekday, so after a week without a change every answer is known. The job arrives
+/// half a minute after 9:00, and the clock moves in whole minutes.
+fn what_a_filter_holds_back_is_tried_at_every_time_of_a_week() {
+    let profile = "\
+base: fifo-skipping
+title: Never at any hour
+name: never
+scheduler:
+  filters:
+    - {stage: picked}
+    - {stage: labels}
+    - {stage: ready}
+    - {stage: compatible}
+    - {filter: at_no_hour, unless: time.weekday < 7, because: wrong_hour}
+    - {stage: resources}
+";
+    let dir = empty();
+    std::fs::write(dir.path().join("p.yaml"), profile).expect("a folder of our own");
+    write(
+        dir.path(),
+        "{name: x, at: 9h30s, gpus: 1, duration: 10m}",
+        "expect: [{job: x, is: pending, because: wrong_hour, at: 20h}]\n",
+    );
+    let said = stdout(dir.path(), &["run", "s.yaml", "--profile", "p.yaml"], 0);
+    assert!(said.contains("profile never, seed 1, 7d09h simulated"), "{said}");
 }

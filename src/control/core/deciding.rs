@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::Core;
+use super::parts::clock::last_step;
 use super::store::ReplicaIndex;
 use dryrack_event::Event;
 use dryrack_ids::{AttemptId, FleetId, NodeId};
@@ -34,7 +35,13 @@ impl Core {
 
     /// Emits what the scheduler would decide about a demand now. Nothing is placed.
     pub(crate) fn evaluate(&mut self, name: &Arc<str>, demand: &Demand) {
+        // A question does not move the clock, so that it changes no decision.
+        let read = self.fleet.clock();
+        if self.profile.scheduler.stages_read_time() {
+            self.fleet.set_clock(last_step(self.now));
+        }
         let (refusal, reasons) = evaluate(&self.profile.scheduler, demand, &self.fleet, self.deciding.grouping);
+        self.fleet.set_clock(read);
         self.emit(Event::Evaluated { name: Arc::clone(name), refusal, reasons });
     }
 

@@ -42,6 +42,7 @@ use dryrack_policy::Quotas;
 use dryrack_scheduler::Grouping;
 use dryrack_units::SimTime;
 use parts::accounts::Accounts;
+use parts::clock::Clock;
 use parts::clouds::Clouds;
 use parts::deciding::Deciding;
 use parts::kept::Kept;
@@ -68,6 +69,8 @@ pub(crate) struct Core {
     /// Claims that are kept after their attempt has ended.
     pub kept: Kept,
     pub deciding: Deciding,
+    /// The clock that custom stages read.
+    pub clock: Clock,
     /// Utilization policies.
     pub usage: Usage,
     /// Services that scale with their requests.
@@ -83,6 +86,7 @@ impl Core {
         Core {
             fleet: if profile.scheduler.needs_kinds() { Fleet::with_kinds() } else { Fleet::default() },
             deciding: Deciding::new(&profile.scheduler, seed, grouping),
+            clock: Clock::new(&profile.scheduler),
             accounts: Accounts::new(&profile.scheduler, Quotas::new(&profile.policies.quotas)),
             profile,
             now: SimTime::ZERO,
@@ -103,6 +107,38 @@ impl Core {
         if now > self.now {
             self.keep_timers();
             self.now = now;
+        }
+    }
+
+    /// Notes that something besides the time has changed.
+    pub(crate) fn note_change(&mut self) {
+        self.clock.note_change(self.now);
+        self.move_clock();
+    }
+
+    /// Lets custom stages read the time of this instant.
+    #[inline]
+    pub(crate) fn move_clock(&mut self) {
+        if self.clock.is_due(self.now, self.fleet.clock()) {
+            let read = self.clock.advance(self.now);
+            self.fleet.set_clock(read);
+            self.deciding.forget(&self.profile.scheduler);
+            if self.clock.admits() {
+                self.judge_again();
+            }
+        }
+    }
+
+    /// When refused replicas must be judged again although nothing has changed but the time.
+    pub(crate) fn next_minute(&self) -> Option<(SimTime, &'static str)> {
+        self.clock.next_step(self.now).map(|at| (at, "a minute of the clock"))
+    }
+
+    /// Lets every refused demand be judged again.
+    fn judge_again(&mut self) {
+        self.fleet.ask_all_again();
+        for demand in self.store.demands.iter_mut() {
+            (demand.held, demand.refused_at) = (None, None);
         }
     }
 
@@ -141,6 +177,7 @@ impl Core {
 
     /// Emits why a replica waits, unless the same reasons were emitted last.
     pub fn hold(&mut self, index: ReplicaIndex, held: Held) {
+        self.clock.note_refusal();
         let replica = &mut self.store[index];
         let same = (replica.held.as_ref())
             .is_some_and(|(refusal, reasons)| *refusal == held.0 && reasons.has_same_reasons(&held.1));
@@ -170,13 +207,12 @@ impl Core {
         // Lines and accounts are numbered in the order of all jobs, including ended jobs. So the records of ended jobs
         // are needed here.
         assert!(!self.store.drops_ended(), "a profile changes where ended jobs are dropped");
-        self.deciding.forget(&profile.scheduler);
         let before = std::mem::replace(&mut self.profile, Arc::new(profile));
+        self.clock.follow(&self.profile.scheduler);
+        self.note_change();
+        self.deciding.forget(&self.profile.scheduler);
+        self.judge_again();
         self.usage.reconfigured(self.now);
-        for demand in self.store.demands.iter_mut() {
-            (demand.held, demand.refused_at) = (None, None);
-        }
-        self.fleet.ask_again();
         self.follow_accounts(&before);
         self.clouds.scale_up.search_again();
         self.tell_of_dependencies(self.store.never_satisfied());

@@ -79,7 +79,7 @@ macro_rules! filters {
                     })*
                     FilterName::Own(own) => {
                         let FilterInput { demand, class, .. } = asked;
-                        let (node, request) = (NodeView::new(class.shape, class.status), RequestView::of_tasks(*demand, class));
+                        let (node, request) = (NodeView::of(class), RequestView::of_tasks(*demand, class));
                         own.judge(&node, &request, class.is_ideal)
                     }
                 }

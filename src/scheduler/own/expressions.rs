@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use dryrack_event::OwnReason;
 use dryrack_expression::{Expression, ExpressionError, Type, Variable};
 
-use super::view::{OF_ORDER, OF_PLACEMENT, is_of_shape};
+use super::view::{OF_ORDER, OF_PLACEMENT, is_of_shape, is_of_time};
 use super::{FilterRule, KeyRule, OwnFilter, OwnKey, OwnScorer, Rule, ScorerRule};
 use crate::verdict::Reads;
 
@@ -83,8 +83,9 @@ impl OwnFilter {
         let make = || {
             let expression = check_filter(unless).map_err(|fault| fault.to_string())?;
             let reads = if expression.reads().all(is_of_shape) { Reads::Shape } else { Reads::State };
-            let because = OwnReason::new(because)?;
-            Ok(FilterRule { name: name.to_string(), unless: Rule::Expression(expression), because, reads })
+            let (because, reads_time) = (OwnReason::new(because)?, expression.reads().any(is_of_time));
+            let (name, unless) = (name.to_string(), Rule::Expression(expression));
+            Ok(FilterRule { name, unless, because, reads, reads_time })
         };
         KEPT.get(&[name, unless, because], make).map(OwnFilter)
     }
@@ -99,7 +100,8 @@ impl OwnScorer {
         static KEPT: StageCache<ScorerRule> = StageCache::new();
         let make = || {
             let expression = check_scorer(is).map_err(|fault| fault.to_string())?;
-            Ok(ScorerRule { name: name.to_string(), rule: Rule::Expression(expression) })
+            let reads_time = expression.reads().any(is_of_time);
+            Ok(ScorerRule { name: name.to_string(), rule: Rule::Expression(expression), reads_time })
         };
         KEPT.get(&[name, is], make).map(OwnScorer)
     }
@@ -114,7 +116,7 @@ impl OwnKey {
         static KEPT: StageCache<KeyRule> = StageCache::new();
         let make = || {
             let expression = check_order(is).map_err(|fault| fault.to_string())?;
-            let reads_time = expression.reads().any(|path| matches!(path, "now" | "job.waited"));
+            let reads_time = expression.reads().any(is_of_time);
             let reads_estimate = expression.reads().any(|path| matches!(path, "job.estimate" | "job.estimated"));
             let rule = Rule::Expression(expression);
             Ok(KeyRule { name: name.to_string(), rule, reads_time, reads_estimate })

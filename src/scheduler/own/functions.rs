@@ -42,7 +42,13 @@ impl std::error::Error for StageError {}
 /// If the name is taken, or is not a plain word.
 pub fn register_scorer(name: &str, score: fn(&NodeView<'_>, &RequestView<'_>) -> f64) -> Result<(), StageError> {
     let is_taken = ScorerName::ALL.iter().any(|known| known.name() == name);
-    let rule = || OwnScorer(Box::leak(Box::new(ScorerRule { name: name.to_string(), rule: Rule::Function(score) })));
+    let rule = || {
+        OwnScorer(Box::leak(Box::new(ScorerRule {
+            name: name.to_string(),
+            rule: Rule::Function(score),
+            reads_time: false,
+        })))
+    };
     register(&SCORERS, name, is_taken, rule)
 }
 
@@ -56,7 +62,7 @@ pub fn register_filter(name: &str, refuses: fn(&NodeView<'_>, &RequestView<'_>) 
     let because = OwnReason::new(name).map_err(StageError::Name)?;
     let unless = Rule::Function(refuses);
     // A function may read anything, so this assumes that it reads the state of nodes.
-    let rule = FilterRule { name: name.to_string(), unless, because, reads: Reads::State };
+    let rule = FilterRule { name: name.to_string(), unless, because, reads: Reads::State, reads_time: false };
     register(&FILTERS, name, is_taken, || OwnFilter(Box::leak(Box::new(rule))))
 }
 

@@ -49,9 +49,15 @@ pub struct OwnScorer(&'static ScorerRule);
 struct ScorerRule {
     name: String,
     rule: Rule<fn(&NodeView<'_>, &RequestView<'_>) -> f64>,
+    reads_time: bool,
 }
 
 impl OwnScorer {
+    /// Whether the score of a node can change while nothing happens.
+    pub(crate) fn reads_time(self) -> bool {
+        self.0.reads_time
+    }
+
     pub(super) fn score(self, node: &NodeView<'_>, job: &RequestView<'_>) -> f64 {
         let score = match &self.0.rule {
             Rule::Expression(expression) => expression.number(|path, label| view::value(node, job, path, label)),
@@ -71,6 +77,7 @@ struct FilterRule {
     unless: Rule<fn(&NodeView<'_>, &RequestView<'_>) -> bool>,
     because: OwnReason,
     reads: Reads,
+    reads_time: bool,
 }
 
 impl OwnFilter {
@@ -81,6 +88,18 @@ impl OwnFilter {
 
     pub(crate) fn reads(self) -> Reads {
         self.0.reads
+    }
+
+    /// Whether the verdict on a node can change while nothing happens.
+    pub(crate) fn reads_time(self) -> bool {
+        self.0.reads_time
+    }
+
+    pub(crate) fn reads_weekday(self) -> bool {
+        match &self.0.unless {
+            Rule::Expression(expression) => expression.reads().any(|path| path == "time.weekday"),
+            Rule::Function(_) => false,
+        }
     }
 
     /// The verdict on a node. If the node is assumed to be empty (`is_ideal`), a filter that reads state always lets it

@@ -45,8 +45,12 @@ fn what_a_stage_reads_decides_when_it_is_asked_again() {
     let reads = |unless| OwnFilter::of_expression("x", unless, "y").unwrap().reads();
     assert_eq!(reads("node.spot && node.labels.zone == \"a\" && job.tasks > 1 && gpus.total > 1"), Reads::Shape);
     assert_eq!(reads("node.spot && gpus.free > 1"), Reads::State);
+    assert_eq!(reads("node.spot && time.hour > 1"), Reads::State);
+    let reads_time = |unless| OwnFilter::of_expression("x", unless, "y").unwrap().reads_time();
+    assert!(reads_time("time.weekday > 4") && !reads_time("gpus.free > 1"));
     let key = |is| OrderKey::Own(OwnKey::of_expression("x", is).unwrap());
-    assert!(key("job.waited * 2").moves() && key("now").moves() && !key("job.tasks").moves());
+    assert!(key("job.waited * 2").moves() && key("now").moves() && key("time.hour").moves());
+    assert!(!key("job.tasks").moves());
     assert!(key("job.estimated ? 1 : 2").uses_estimate() && !key("job.tasks").uses_estimate());
 }
 
@@ -115,13 +119,17 @@ fn each_variable_of_a_node_and_of_a_job_has_its_value() {
     let group =
         dryrack_workload::TaskGroup { tasks: 3, task: &task, gang: Default::default(), pick: None, speeds: None };
     let class = crate::node_class::all_classes(&fleet, crate::Grouping::EachNode).remove(0);
-    let (view, request) = (NodeView::new(&shape, &status), RequestView::of_tasks(group, &class));
+    // Half past one on the third day of the second week.
+    let clock = dryrack_units::SimTime::from_secs((9 * 24 + 1) * 3600 + 1800);
+    let (view, request) = (NodeView::new(&shape, &status, clock), RequestView::of_tasks(group, &class));
     let expressions = [
         "node.labels.zone == \"z\"",
         "node.labels.other == \"\"",
         "node.machine == \"dgx\"",
         "node.os == \"linux\"",
         "node.arch == \"x86_64\"",
+        "time.hour == 1.5",
+        "time.weekday == 2",
         "node.rack == \"r1\"",
         "node.switch == \"s1\"",
         "!node.spot",

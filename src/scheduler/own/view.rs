@@ -16,6 +16,7 @@ use crate::node_class::NodeClass;
 pub struct NodeView<'a> {
     shape: &'a NodeShape,
     status: &'a NodeStatus,
+    clock: SimTime,
 }
 
 /// The requested resources of a job, as a custom stage reads them.
@@ -37,8 +38,12 @@ pub struct WaitingView {
 }
 
 impl<'a> NodeView<'a> {
-    pub(crate) fn new(shape: &'a NodeShape, status: &'a NodeStatus) -> NodeView<'a> {
-        NodeView { shape, status }
+    pub(crate) fn new(shape: &'a NodeShape, status: &'a NodeStatus, clock: SimTime) -> NodeView<'a> {
+        NodeView { shape, status, clock }
+    }
+
+    pub(crate) fn of(class: &NodeClass<'a>) -> NodeView<'a> {
+        NodeView::new(class.shape, class.status, class.clock)
     }
 
     /// The value of a label; empty if the node has no such label.
@@ -146,6 +151,11 @@ impl<'a> NodeView<'a> {
     /// The free memory of all GPUs of the node, in GiB.
     pub fn gpu_memory_free(&self) -> f64 {
         gib((0..self.shape.gpus.len()).map(|index| self.status.gpu_memory_free(self.shape, index)).sum())
+    }
+
+    // A registered function cannot read the clock, because nothing would say that it must be called again later.
+    fn clock(&self) -> SimTime {
+        self.clock
     }
 }
 
@@ -271,6 +281,18 @@ impl WaitingView {
     }
 }
 
+/// The hour of the day: 0 to below 24, with fractions. Time 0 is midnight.
+fn hour(now: SimTime) -> f64 {
+    (now.as_nanos() % (24 * NANOS_OF_HOUR)) as f64 / NANOS_OF_HOUR as f64
+}
+
+/// The day of the week, from 0 to 6. Time 0 is on day 0.
+fn weekday(now: SimTime) -> f64 {
+    (now.as_nanos() / (24 * NANOS_OF_HOUR) % 7) as f64
+}
+
+const NANOS_OF_HOUR: u64 = 3_600_000_000_000;
+
 fn cores(milli: u64) -> f64 {
     milli as f64 / 1000.0
 }
@@ -316,6 +338,8 @@ variables! {
         "job.gpu_memory" Number "memory that a task takes of each GPU in GiB; 0 if it asks for none";
         "job.gpu_types" Texts "accepted GPU types; empty if all are accepted";
         "job.labels" Labels "labels that the node must have";
+        "time.hour" Number "hour of the day from 0 to below 24, in steps of a minute; a scenario begins at 0";
+        "time.weekday" Number "day of the week from 0 to 6; a scenario begins on day 0";
     ]
     OF_ORDER, "The variables of a key of the queue's order. Times are in seconds.", [
         "job.priority" Number "its priority";
@@ -326,6 +350,8 @@ variables! {
         "job.estimate" Number "estimated duration; 1e15 without an estimate";
         "job.ran" Number "time run so far, without lost work";
         "now" Number "the time";
+        "time.hour" Number "hour of the day from 0 to below 24; a scenario begins at 0";
+        "time.weekday" Number "day of the week from 0 to 6; a scenario begins on day 0";
     ]
 }
 
@@ -346,6 +372,11 @@ const OF_SHAPE: [&str; 9] = [
 pub(super) fn is_of_shape(path: &str) -> bool {
     let whole = ["node.cpus", "node.ram", "gpus.total", "gpus.types", "gpus.memory"];
     path.starts_with("job.") || OF_SHAPE.contains(&path) || whole.contains(&path)
+}
+
+/// Whether the value of a variable changes with time alone.
+pub(super) fn is_of_time(path: &str) -> bool {
+    matches!(path, "now" | "job.waited" | "time.hour" | "time.weekday")
 }
 
 /// The value of a variable of [`OF_PLACEMENT`].
@@ -385,6 +416,8 @@ pub(super) fn value<'a>(
         ("job.gpu_memory", _) => number(job.gpu_memory()),
         ("job.gpu_types", _) => Value::Texts(job.gpu_types()),
         ("job.labels", Some(name)) => Value::Text(job.label(name)),
+        ("time.hour", _) => number(hour(node.clock())),
+        ("time.weekday", _) => number(weekday(node.clock())),
         _ => panic!("`{path}` is not a variable of filters and scorers"),
     }
 }
@@ -402,6 +435,8 @@ pub(super) fn value_of_waiting(job: &WaitingView, path: &'static str) -> Value<'
         "job.estimate" => Value::Number(job.estimate().unwrap_or(NO_ESTIMATE)),
         "job.ran" => Value::Number(job.ran()),
         "now" => Value::Number(job.now()),
+        "time.hour" => Value::Number(hour(job.now)),
+        "time.weekday" => Value::Number(weekday(job.now)),
         _ => panic!("`{path}` is not a variable of an order"),
     }
 }

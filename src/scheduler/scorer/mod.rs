@@ -77,7 +77,7 @@ macro_rules! scorers {
                 let function: fn(&Scored<'_>) -> f64 = match self {
                     $(ScorerName::$variant => $score,)*
                     ScorerName::Own(own) => {
-                        return own.score(&NodeView::new(it.class.shape, it.class.status), &RequestView::of_tasks(it.demand, it.class));
+                        return own.score(&NodeView::of(it.class), &RequestView::of_tasks(it.demand, it.class));
                     }
                 };
                 function(it)

@@ -2,6 +2,7 @@
 //! the records of the store.
 
 pub mod accounts;
+pub mod clock;
 pub mod clouds;
 pub mod deciding;
 pub mod examined;
