@@ -398,6 +398,9 @@ impl Profile {
         faults.extend(self.faulty_numbers());
         faults.extend(self.faulty_slurm());
         faults.extend(self.flow.faults(self.historic));
+        if self.flow.kubernetes().is_some() {
+            faults.extend(self.scheduler.own_stages().map(ProfileError::StageBesidePlugins));
+        }
         faults
     }
 

@@ -85,6 +85,8 @@ pub enum ProfileError {
     Slurm(String),
     #[error("has `flow.kubernetes`: {0}")]
     Kubernetes(String),
+    #[error("has the stage `{0}`, which `flow: kubernetes` would not call: only its plugins decide")]
+    StageBesidePlugins(&'static str),
     #[error("has a minimum GPU utilization above 100%")]
     OverHundred,
     #[error(
