@@ -22,7 +22,7 @@ use super::test::pool;
 use dryrack_control::Profile;
 use dryrack_engine::{
     Bound, MOST_RECORDS_OF_A_WORLD, Progress, Rehearsal, RunOptions, Runaway, WorldResult, draw_pod_world,
-    draw_slurm_world, draw_world, run, run_world,
+    draw_slurm_world, draw_stages_world, draw_world, run, run_world,
 };
 use dryrack_event::{Digest, Digester, Outcome};
 use dryrack_profile::{load_profile, profile_names};
@@ -65,6 +65,8 @@ enum WorldKind {
     Pods,
     /// Partitions, jobs in several of them, QOS, preemption and reservations under the profiles of Slurm
     Slurm,
+    /// Every flow and queue, with filters, scorers and orders that are expressions
+    Stages,
 }
 
 impl WorldKind {
@@ -73,6 +75,7 @@ impl WorldKind {
             WorldKind::Any => draw_world(seed, profiles),
             WorldKind::Pods => draw_pod_world(seed, profiles),
             WorldKind::Slurm => draw_slurm_world(seed, profiles),
+            WorldKind::Stages => draw_stages_world(seed, profiles),
         }
     }
 }
@@ -262,6 +265,7 @@ fn repeat(kind: WorldKind, seed: u64) -> String {
         WorldKind::Any => format!("dryrack swarm --seeds {seed}"),
         WorldKind::Pods => format!("dryrack swarm --seeds {seed} --world pods"),
         WorldKind::Slurm => format!("dryrack swarm --seeds {seed} --world slurm"),
+        WorldKind::Stages => format!("dryrack swarm --seeds {seed} --world stages"),
     }
 }
 

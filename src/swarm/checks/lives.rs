@@ -26,6 +26,10 @@ pub fn judge(case: &Case<'_>) -> CheckResult {
     if !world.profile.flow.passes_over_queue() || world.clouds.offers.iter().any(|offers| !offers.is_empty()) {
         return Ok(Judged::DoesNotApply);
     }
+    // A filter of its own may hold a job back for good.
+    if world.profile.scheduler.own_stages().next().is_some() {
+        return Ok(Judged::DoesNotApply);
+    }
     let (well, from) = made_well(world);
     let log = log_of(&well);
     if EndlessPreemptions::of(&log).endless_from().is_some() {

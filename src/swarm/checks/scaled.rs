@@ -68,6 +68,8 @@ fn is_scalable(world: &Rehearsal) -> bool {
         && profile.slurm.is_none()
         && world.clouds.offers.iter().all(Vec::is_empty)
         && !scheduler.order.iter().any(|key| constants.contains(key))
+        // Custom stages state times.
+        && scheduler.own_stages().next().is_none()
         && passes.iter().flatten().all(|pass| pass.jitter.is_zero() && pass.trigger != Trigger::Outside)
         && !has_samples
         && !has_requests

@@ -11,6 +11,8 @@ use dryrack_workload::UtilizationRule;
 /// The longest shift. A world whose periods fit together only after a longer time is not judged.
 const LONGEST: SimDuration = SimDuration::from_secs(365 * 86_400);
 
+const WEEK: SimDuration = SimDuration::from_secs(7 * 86_400);
+
 pub fn judge(case: &Case<'_>) -> CheckResult {
     let world = case.world;
     let Some(by) = shift_of(&world.profile).filter(|_| world.clouds.offers.iter().all(Vec::is_empty)) else {
@@ -38,6 +40,8 @@ fn shift_of(profile: &Profile) -> Option<SimDuration> {
     }
     let mut periods = vec![profile.heartbeat.every, profile.policies.utilization.interval];
     periods.extend(profile.heartbeat.checked_every);
+    // Custom stages read the hour and the weekday.
+    periods.extend(scheduler.own_stages().next().map(|_| WEEK));
     periods.extend(profile.heartbeat.evicted_every);
     if let UtilizationRule::Dstack { looks_every, .. } = profile.policies.utilization.rule {
         periods.push(looks_every);
