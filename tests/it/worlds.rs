@@ -86,18 +86,27 @@ const SLURM_THAT_BROKE: [(&str, &str); 3] = [
     ("237", "a job that picks its GPUs got other GPUs if nodes were kept for others"),
 ];
 
+/// The same for worlds with custom stages.
+const STAGES_THAT_BROKE: [(&str, &str); 4] = [
+    ("107", "the fleet on which preemption is tried did not follow the clock"),
+    ("172", "a question moved the clock, so that a job was judged earlier"),
+    ("204", "a decision that takes longer than a minute moved the clock, which led to the same decision, for ever"),
+    ("289", "the same with a filter, long after all its times were tried"),
+];
+
 fn random_worlds_that_broke_once_hold() {
     let of_any = WORLDS_THAT_BROKE.map(|broke| ("any", broke));
     let of_pods = PODS_THAT_BROKE.map(|broke| ("pods", broke));
     let of_slurm = SLURM_THAT_BROKE.map(|broke| ("slurm", broke));
-    for (world, (seed, what)) in of_any.into_iter().chain(of_pods).chain(of_slurm) {
+    let of_stages = STAGES_THAT_BROKE.map(|broke| ("stages", broke));
+    for (world, (seed, what)) in of_any.into_iter().chain(of_pods).chain(of_slurm).chain(of_stages) {
         let said = stdout(empty().path(), &["swarm", "--world", world, "--seeds", seed], 0);
         assert!(said.ends_with(": 0 broke an invariant\n"), "{seed}, {what}: {said}");
     }
 }
 
 /// Random worlds that once failed a check, with the fault of each.
-const WORLDS_THAT_FAILED_A_CHECK: [(&str, &str, &[&str], &str); 19] = [
+const WORLDS_THAT_FAILED_A_CHECK: [(&str, &str, &[&str], &str); 21] = [
     ("any", "lives", &["678"], "a job that was no longer the head kept a reason of the head that was over"),
     ("any", "lives", &["1442"], "the same in a partition of Slurm"),
     (
@@ -114,6 +123,8 @@ const WORLDS_THAT_FAILED_A_CHECK: [(&str, &str, &[&str], &str); 19] = [
         "the reasons of earlier refusals decided which of several equal jobs were judged",
     ),
     ("any", "scaled", &["1022890"], "the policy of a job was not doubled"),
+    ("slurm", "lives", &["203", "342"], "a job waited for ever behind one that was too large for its partition"),
+    ("slurm", "lives", &["101"], "a job that was passed over for a reservation kept this reason when it was over"),
     ("any", "victims", &["1302"], "by the rule, a stopped job was passed by one behind it in the order"),
     ("pods", "lives", &["423", "839", "1207", "1544", "1830"], "queues that were stopped or strict were no rules"),
     ("pods", "lives", &["4003"], "pods wait for the last of those that Kueue admitted, which was no rule"),
