@@ -167,7 +167,8 @@ pub(super) fn check_offer(fields: &Fields<'_>, shape: &NodeShape, report: &mut R
 
 /// Says which nodes the cost and the energy leave out, if other nodes have a price or state their power.
 fn note_unstated(world: &mut World) {
-    let rows: [(&str, fn(&NodeShape) -> bool, &str); 2] = [
+    type IsStated = fn(&NodeShape) -> bool;
+    let rows: [(&str, IsStated, &str); 2] = [
         ("cost", |shape| shape.price_per_hour.is_some(), "no price"),
         ("energy", |shape| shape.power.is_some(), "no stated power"),
     ];
