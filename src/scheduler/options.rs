@@ -104,6 +104,12 @@ impl SchedulerOptions {
         self.own_filters().any(|own| own.reads() == Reads::State)
     }
 
+    /// Whether more room may be worse: a node that is emptier, or judged later, may be refused or less wanted by a custom
+    /// stage. Then results about a future fleet follow from nothing else, and each is computed when it is needed.
+    pub fn has_unsteady_stages(&self) -> bool {
+        self.may_placing_make_room() || self.stages_read_time()
+    }
+
     /// Whether a custom filter reads the time.
     pub fn filters_read_time(&self) -> bool {
         self.own_filters().any(OwnFilter::reads_time)

@@ -81,14 +81,15 @@ pub struct ChangesSince {
 }
 
 impl Backfilling {
-    /// `None` if no results are kept. This is so if the profile's kind of backfilling keeps none, or if the plain
-    /// computation is in use.
+    /// `None` if no results are kept. This is so if the profile's kind of backfilling keeps none, if a custom stage makes
+    /// kept results wrong, or if the plain computation is in use.
     pub fn of(profile: &Profile, grouping: Grouping, caching: Caching) -> Option<Box<Backfilling>> {
         let keeps = match profile.scheduler.backfill {
             Backfill::Easy | Backfill::Conservative | Backfill::Rlscheduler => true,
             Backfill::None | Backfill::Slots => false,
         };
-        let is_plain = caching == Caching::Off || grouping == Grouping::EachNode;
+        let is_off = caching == Caching::Off || grouping == Grouping::EachNode;
+        let is_plain = is_off || profile.scheduler.has_unsteady_stages();
         (keeps && !is_plain).then(Box::default)
     }
 

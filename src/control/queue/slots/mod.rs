@@ -69,7 +69,8 @@ impl Queue {
         let mut waiting = self.in_partitions(core, options.depth as usize);
         waiting.retain(|own| self.denied(core, *own).is_none());
         let scheduler = &core.profile.scheduler;
-        let is_counted = scheduler.gangs == GangPlaces::Neighbours && asks_for_readiness(scheduler);
+        let is_steady = asks_for_readiness(scheduler) && !scheduler.has_unsteady_stages();
+        let is_counted = scheduler.gangs == GangPlaces::Neighbours && is_steady;
         match (core.deciding.caching, core.deciding.grouping) {
             (Caching::On | Caching::Paranoid, Grouping::Classes) if is_counted => self.backfill_counted(core, &waiting),
             _ => self.backfill_plainly(core, &waiting),
