@@ -242,8 +242,10 @@ impl Questions<'_> {
         if self.profile().historic || !self.profile().flow.decides_by_scheduler() {
             return;
         }
-        // Check only one placement in eight, because each check examines every node and GPU.
-        if self.placed.is_multiple_of(8) {
+        // Check only one placement in eight, because each check examines every node and GPU. What is selectable is judged
+        // as if it alone were picked, so a custom filter may read another number of tasks or GPUs.
+        let has_own_filters = options.own_filters().next().is_some();
+        if self.placed.is_multiple_of(8) && !has_own_filters {
             let selectable = sight.select(options);
             for claim in placement.claims() {
                 let verdict = selected(&sight.demand, &selectable[claim.node.index()], claim);
@@ -333,8 +335,11 @@ impl Questions<'_> {
             }
             let examination = found.sight.examine(&self.profile().scheduler);
             is_selectable_as_judged(&found.sight.demand, &found.nodes, &examination);
+            let has_own_filters = self.profile().scheduler.own_filters().next().is_some();
             // If the job's first decision placed it, `select` must allow each node of that placement.
-            if let Some((_, placement)) = first_placed(records, job).filter(|(at, _)| *at == found.at) {
+            if let Some((_, placement)) =
+                first_placed(records, job).filter(|(at, _)| *at == found.at && !has_own_filters)
+            {
                 for claim in placement.claims() {
                     let verdict = selected(&found.sight.demand, &found.nodes[claim.node.index()], claim);
                     assert!(

@@ -87,11 +87,16 @@ const SLURM_THAT_BROKE: [(&str, &str); 3] = [
 ];
 
 /// The same for worlds with custom stages.
-const STAGES_THAT_BROKE: [(&str, &str); 4] = [
+const STAGES_THAT_BROKE: [(&str, &str); 9] = [
     ("107", "the fleet on which preemption is tried did not follow the clock"),
     ("172", "a question moved the clock, so that a job was judged earlier"),
     ("204", "a decision that takes longer than a minute moved the clock, which led to the same decision, for ever"),
     ("289", "the same with a filter, long after all its times were tried"),
+    ("425", "backfilling kept which jobs would start, although a filter refuses emptier nodes"),
+    ("503", "more room was thought to be never worse for a job that preempts others"),
+    ("693", "a reservation was kept, although a filter refuses emptier nodes"),
+    ("1203", "in time slots, a job was left out that would start"),
+    ("2057", "a question at a whole minute took the step of the clock"),
 ];
 
 fn random_worlds_that_broke_once_hold() {

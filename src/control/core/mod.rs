@@ -131,7 +131,7 @@ impl Core {
 
     /// When refused replicas must be judged again although nothing has changed but the time.
     pub(crate) fn next_minute(&self) -> Option<(SimTime, &'static str)> {
-        self.clock.next_step(self.now).map(|at| (at, "a minute of the clock"))
+        self.clock.next_step(self.now, self.fleet.clock()).map(|at| (at, "a minute of the clock"))
     }
 
     /// Lets every refused demand be judged again.

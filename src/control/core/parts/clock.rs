@@ -66,10 +66,10 @@ impl Clock {
         self.cycle.is_some_and(|cycle| now.since(self.changed_at) > cycle)
     }
 
-    /// When the clock moves next, if a refused replica may fit then.
-    pub fn next_step(&self, now: SimTime) -> Option<SimTime> {
+    /// When the clock moves next, if a refused replica may fit then. `read` is the time that the stages read so far.
+    pub fn next_step(&self, now: SimTime, read: SimTime) -> Option<SimTime> {
         let is_awaited = self.admits() && self.has_refused && !self.is_tried(now);
-        is_awaited.then(|| last_step(now).saturating_add(STEP))
+        is_awaited.then(|| read.saturating_add(STEP).max(now))
     }
 
     /// How long a replica may be refused again and again until nothing more is expected to happen.
