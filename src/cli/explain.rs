@@ -234,8 +234,9 @@ fn why_nowhere(
     let holders: Vec<JobId> = explained.turns.iter().copied().filter(|job| !is_awaited(job)).collect();
     text.push_str(&turns(&holders, names));
     text.push_str(&admission::waiting(explained, names));
-    let waits_for = standing.held.as_ref().and_then(|(_, _, reasons)| reasons.iter().next()).map(|(reason, _)| reason);
-    if matches!(now.decision, Decision::Place(_)) && waits_for.is_some_and(lies_not_in_nodes) {
+    let held = standing.held.as_ref().map(|(_, _, reasons)| reasons);
+    let waits_for_a_rule = held.is_some_and(|reasons| reasons.iter().any(|(reason, _)| lies_not_in_nodes(reason)));
+    if matches!(now.decision, Decision::Place(_)) && waits_for_a_rule {
         text.push_str(&format!("\notherwise it would fit now:\n{}", candidates(now, names)));
     } else {
         text.push_str(&why_not(now, tasks, names));
@@ -254,7 +255,9 @@ fn lies_not_in_nodes(reason: Reason) -> bool {
             | Reason::Dependency
             | Reason::DependencyNeverSatisfied
             | Reason::ArrayTaskLimit
-    ) || (Reason::LocalQueueMissing..=Reason::PartiallyAdmitted).contains(&reason)
+            | Reason::QosNotAllowed
+    ) || (Reason::PartitionMismatch..=Reason::QosMaxTresPerAccount).contains(&reason)
+        || (Reason::LocalQueueMissing..=Reason::PartiallyAdmitted).contains(&reason)
 }
 
 /// A line such as `  waits for prepare, which has to complete` for each awaited job, up to [`SHOWN`] lines.
