@@ -104,8 +104,9 @@ impl SchedulerOptions {
         self.own_filters().any(|own| own.reads() == Reads::State)
     }
 
-    /// Whether more room may be worse: a node that is emptier, or judged later, may be refused or less wanted by a custom
-    /// stage. Then results about a future fleet follow from nothing else, and each is computed when it is needed.
+    /// Whether a job may lose its place although nothing was taken: a custom stage may refuse a node because it is emptier,
+    /// or judge it otherwise because the time has changed. Results about a future fleet are then computed each time, and
+    /// not kept.
     pub fn has_unsteady_stages(&self) -> bool {
         self.may_placing_make_room() || self.stages_read_time()
     }

@@ -16,6 +16,8 @@ use crate::node_class::NodeClass;
 pub struct NodeView<'a> {
     shape: &'a NodeShape,
     status: &'a NodeStatus,
+    /// The time, for expressions only. Of a registered function it is not known whether it reads the time, so nothing
+    /// would call it again later.
     clock: SimTime,
 }
 
@@ -151,11 +153,6 @@ impl<'a> NodeView<'a> {
     /// The free memory of all GPUs of the node, in GiB.
     pub fn gpu_memory_free(&self) -> f64 {
         gib((0..self.shape.gpus.len()).map(|index| self.status.gpu_memory_free(self.shape, index)).sum())
-    }
-
-    // A registered function cannot read the clock, because nothing would say that it must be called again later.
-    fn clock(&self) -> SimTime {
-        self.clock
     }
 }
 
@@ -416,8 +413,8 @@ pub(super) fn value<'a>(
         ("job.gpu_memory", _) => number(job.gpu_memory()),
         ("job.gpu_types", _) => Value::Texts(job.gpu_types()),
         ("job.labels", Some(name)) => Value::Text(job.label(name)),
-        ("time.hour", _) => number(hour(node.clock())),
-        ("time.weekday", _) => number(weekday(node.clock())),
+        ("time.hour", _) => number(hour(node.clock)),
+        ("time.weekday", _) => number(weekday(node.clock)),
         _ => panic!("`{path}` is not a variable of filters and scorers"),
     }
 }
