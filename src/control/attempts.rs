@@ -98,7 +98,9 @@ pub(crate) trait Attempts: Flow {
         if replica.phase == Phase::Running {
             replica.served = replica.served.saturating_add(core.now.since(replica.since));
         }
-        let before = (std::mem::replace(&mut replica.phase, to), replica.since);
+        let since = replica.since;
+        let before = (core.store.set_phase(index, to), since);
+        let replica = &mut core.store[index];
         replica.since = core.now;
         replica.version += 1;
         if to != Phase::Pending {

@@ -252,6 +252,7 @@ impl Control {
         self.settled_at = now;
         let (core, flow) = (&mut self.core, self.flow.as_mut());
         core.move_clock();
+        core.count_pending();
         core.forget_flaps();
         core.begin_fleets();
         flow.judge_sampled(core);
@@ -263,6 +264,7 @@ impl Control {
             flow.fire_timer(core, timer);
         }
         admission::settle(core, flow);
+        core.count_pending();
         flow.settle(core);
         // A job that ended in a pass of the flow has released quota.
         while core.admission.is_due() {
@@ -290,7 +292,7 @@ impl Control {
     /// for inputs. If two reasons have the same time, returns the one that sorts first.
     pub fn next_wakeup(&mut self) -> Option<(SimTime, &'static str)> {
         let timer: Option<Due> = self.core.peek_timer();
-        timer.into_iter().chain(self.core.next_minute()).chain(self.flow.as_mut().next_due(&mut self.core)).min()
+        timer.into_iter().chain(self.core.next_round()).chain(self.flow.as_mut().next_due(&mut self.core)).min()
     }
 
     /// For how long the flow retries replicas that have no place although nothing else happens. `None` if it does not
@@ -303,7 +305,7 @@ impl Control {
     pub fn only_repeats_refusals(&mut self) -> bool {
         self.flow.as_ref().only_repeats_refusals(&self.core)
             && self.core.peek_timer().is_none()
-            && self.core.next_minute().is_none()
+            && self.core.next_round().is_none()
     }
 
     /// What each attempt holds. This includes claims that an attempt keeps after its end.

@@ -10,7 +10,9 @@ use super::swarm::draw_world;
 use dryrack_control::Profile;
 use dryrack_rng::Stream;
 use dryrack_scheduler::deployment::DeploymentFilter;
-use dryrack_scheduler::{FilterName, FilterStage, OrderKey, OwnFilter, OwnKey, OwnScorer, ScorerName, WeightedScorer};
+use dryrack_scheduler::{
+    FilterName, FilterStage, OrderKey, OwnFilter, OwnKey, OwnScorer, SchedulerOptions, ScorerName, WeightedScorer,
+};
 
 /// Draws the world with custom stages of one seed.
 pub fn draw_stages_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
@@ -42,8 +44,9 @@ pub fn draw_stages_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
             false => scheduler.scorers.push(scorer),
         }
     }
-    if draws.chance(400) {
-        let is = draw_rank(&mut draws);
+    let is = if seed % 5 == 1 { add_stages_of_queue(seed, scheduler) } else { None };
+    let is = if draws.chance(400) { Some(draw_rank(&mut draws)) } else { is };
+    if let Some(is) = is {
         let own = OwnKey::of_expression("drawn", &is).expect("a valid expression");
         let before = std::mem::replace(&mut profile.scheduler.order, vec![OrderKey::Own(own), OrderKey::Submitted]);
         // Preemption and Slurm's priorities need orders of their own.
@@ -55,6 +58,28 @@ pub fn draw_stages_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
     assert!(faults.is_empty(), "a world has a profile that no file can have: {faults:?}");
     world.profile = Arc::new(profile);
     world
+}
+
+/// Adds stages that read the queue, and may draw such an order. They are drawn apart from all else, so that the worlds of
+/// other seeds stay as they are.
+fn add_stages_of_queue(seed: u64, scheduler: &mut SchedulerOptions) -> Option<String> {
+    let mut draws = Stream::new(seed, "swarm stages of the queue", 0);
+    let (few, many) = (draws.between(1, 4), draws.between(2, 8));
+    let texts = [
+        format!("queue.pending < {few}"),
+        format!("job.gpus > 1 && queue.pending > {few}"),
+        format!("queue.pending > {many} && gpus.free == gpus.total"),
+        format!("time.hour < 0.5 && queue.pending > {few}"),
+    ];
+    let own =
+        OwnFilter::of_expression("of_queue", draws.pick(&texts).as_str(), "of_queue").expect("a valid expression");
+    scheduler.filters.push(FilterStage { stage: FilterName::Own(own), unless: None });
+    if draws.chance(500) {
+        let is = format!("queue.pending > {many} ? gpus.free : -gpus.free");
+        let own = OwnScorer::of_expression("of_queue", &is).expect("a valid expression");
+        scheduler.scorers.push(WeightedScorer { stage: ScorerName::Own(own), weight: 2.0 });
+    }
+    draws.chance(400).then(|| format!("queue.pending > {many} ? job.tasks : job.submitted"))
 }
 
 fn draw_filter(draws: &mut Stream, number: u64) -> OwnFilter {

@@ -65,6 +65,15 @@ pub struct Largest {
     pub gpu_memory: u64,
 }
 
+/// What custom stages read besides nodes and jobs. A value that no stage reads stays 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// The time, in whole minutes.
+    pub time: SimTime,
+    /// Number of pending replicas when the scheduler last began to decide.
+    pub pending: u32,
+}
+
 /// All nodes. Every change to a node goes through this type, so versions and classes are always up to date.
 #[derive(Clone, Debug, Default)]
 pub struct Fleet {
@@ -77,7 +86,7 @@ pub struct Fleet {
     hosts: Hosts,
     version: u64,
     growth: u64,
-    clock: SimTime,
+    moment: Moment,
     keeps_kinds: bool,
     /// Set once a caller has asked to track changes of nodes.
     node_changes: Option<NodeChanges>,
@@ -187,14 +196,13 @@ impl Fleet {
         self.version += 1;
     }
 
-    /// The time that custom stages read. It stays 0 if no stage reads it.
-    pub fn clock(&self) -> SimTime {
-        self.clock
+    /// What custom stages read besides nodes and jobs.
+    pub fn moment(&self) -> Moment {
+        self.moment
     }
 
-    /// Sets the time that custom stages read.
-    pub fn set_clock(&mut self, now: SimTime) {
-        self.clock = now;
+    pub fn set_moment(&mut self, moment: Moment) {
+        self.moment = moment;
     }
 
     /// The classes that have members. The order is arbitrary, so no decision may depend on it.

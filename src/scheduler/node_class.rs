@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use dryrack_fleet::{Class, ClassId, Fleet, Node, NodeShape, NodeStatus, ShapeGroup};
+use dryrack_fleet::{Class, ClassId, Fleet, Moment, Node, NodeShape, NodeStatus, ShapeGroup};
 use dryrack_ids::NodeId;
-use dryrack_units::SimTime;
 use dryrack_workload::{Pick, TaskGroup};
 
 /// Whether nodes in equal state form one class. Decisions are the same either way. `EachNode` is the plain computation:
@@ -28,8 +27,7 @@ pub struct NodeClass<'a> {
     /// The only GPUs that may be used, if GPUs were picked.
     pub gpus: Option<SmallVec<[u16; 8]>>,
     pub count: u32,
-    /// The time that custom stages read.
-    pub clock: SimTime,
+    pub moment: Moment,
     /// Whether the nodes are assumed to be ready, healthy and empty instead of in their real state.
     pub is_ideal: bool,
     members: Members<'a>,
@@ -179,7 +177,7 @@ fn ideal_class(group: &ShapeGroup, first: NodeId, count: u32) -> NodeClass<'_> {
         gpus: None,
         count,
         // Stages that read the time let ideal nodes pass.
-        clock: SimTime::ZERO,
+        moment: Moment::default(),
         is_ideal: true,
         members,
     }
@@ -203,7 +201,7 @@ fn class_of_members<'a>(fleet: &Fleet, class: &'a Class, count: usize, picked: b
         picked,
         gpus: None,
         count: count as u32,
-        clock: fleet.clock(),
+        moment: fleet.moment(),
         is_ideal: false,
         members,
     }
@@ -217,7 +215,7 @@ fn class_of_one(fleet: &Fleet, id: NodeId, picked: bool, gpus: Option<SmallVec<[
         picked,
         gpus,
         count: 1,
-        clock: fleet.clock(),
+        moment: fleet.moment(),
         is_ideal: false,
         members: Members::Node(id),
     }

@@ -10,7 +10,7 @@ use super::filter::{FilterName, FilterStage};
 use super::gpu_order::GpuOrder;
 use super::offers::OfferOptions;
 use super::order::OrderKey;
-use super::own::OwnFilter;
+use super::own::{OwnFilter, Surroundings};
 use super::scorer::{ScorerName, WeightedScorer};
 use super::target::Target;
 use super::verdict::Reads;
@@ -104,27 +104,31 @@ impl SchedulerOptions {
         self.own_filters().any(|own| own.reads() == Reads::State)
     }
 
-    /// Whether a job may lose its place although nothing was taken: a custom stage may refuse a node because it is emptier,
-    /// or judge it otherwise because the time has changed. Results about a future fleet are then computed each time, and
-    /// not kept.
+    /// Whether a job may lose its place although nothing was taken: a custom stage may refuse a node because it is
+    /// emptier, or judge it otherwise because the time or the queue has changed. Results about a future fleet are then
+    /// computed each time, and not kept.
     pub fn has_unsteady_stages(&self) -> bool {
-        self.may_placing_make_room() || self.stages_read_time()
+        let read = self.read_by_stages();
+        self.may_placing_make_room() || read.time || read.queue
     }
 
-    /// Whether a custom filter reads the time.
-    pub fn filters_read_time(&self) -> bool {
-        self.own_filters().any(OwnFilter::reads_time)
+    /// What custom filters read besides nodes and jobs.
+    pub fn read_by_filters(&self) -> Surroundings {
+        self.own_filters().map(OwnFilter::surroundings).fold(Surroundings::default(), Surroundings::or)
     }
 
-    /// Whether a custom filter reads the day of the week.
-    pub fn filters_read_weekday(&self) -> bool {
-        self.own_filters().any(OwnFilter::reads_weekday)
+    /// What custom filters and scorers read besides nodes and jobs.
+    pub fn read_by_stages(&self) -> Surroundings {
+        let of_scorers = self.scorers.iter().filter_map(|scorer| match scorer.stage {
+            ScorerName::Own(own) => Some(own.surroundings()),
+            _ => None,
+        });
+        of_scorers.fold(self.read_by_filters(), Surroundings::or)
     }
 
-    /// Whether a custom filter or scorer reads the time.
-    pub fn stages_read_time(&self) -> bool {
-        let is_read = |stage| matches!(stage, ScorerName::Own(own) if own.reads_time());
-        self.filters_read_time() || self.scorers.iter().any(|scorer| is_read(scorer.stage))
+    /// Whether the order reads how many replicas are pending.
+    pub fn orders_by_queue(&self) -> bool {
+        self.order.iter().any(|key| matches!(key, OrderKey::Own(own) if own.surroundings().queue))
     }
 
     fn has_scorer(&self, name: ScorerName) -> bool {

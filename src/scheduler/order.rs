@@ -23,6 +23,8 @@ enum Rank {
 /// What the rank of a moving key depends on besides the entry.
 pub(super) struct Moment<'a> {
     pub now: SimTime,
+    /// Number of pending replicas; 0 if no key reads it.
+    pub pending: u32,
     /// GPU time charged to each user, divided by the user's weight.
     pub charged: &'a [f64],
 }
@@ -157,7 +159,17 @@ impl OrderKey {
         match self.rank() {
             Rank::Moving(_) | Rank::MovingByEstimate(_) => true,
             Rank::Fixed(_) | Rank::FixedByEstimate(_) => false,
-            Rank::Own(own) => own.reads_time(),
+            Rank::Own(own) => own.moves(),
+        }
+    }
+
+    /// Whether the order of two waiting entries can change because time passes, and not only because of what is charged
+    /// or how many are pending.
+    pub fn moves_with_time(self) -> bool {
+        match self.rank() {
+            Rank::Moving(_) | Rank::MovingByEstimate(_) => self != OrderKey::FairShare,
+            Rank::Fixed(_) | Rank::FixedByEstimate(_) => false,
+            Rank::Own(own) => own.surroundings().time,
         }
     }
 
@@ -174,7 +186,7 @@ impl OrderKey {
     pub(super) fn fixed_rank(self, entry: &Entry) -> u64 {
         match self.rank() {
             Rank::Fixed(rank) | Rank::FixedByEstimate(rank) => rank(entry),
-            Rank::Own(own) if !own.reads_time() => ascending(own.rank(&WaitingView::new(*entry, entry.at))),
+            Rank::Own(own) if !own.moves() => ascending(own.rank(&WaitingView::new(*entry, entry.at, 0))),
             Rank::Moving(_) | Rank::MovingByEstimate(_) | Rank::Own(_) => 0,
         }
     }
@@ -184,7 +196,7 @@ impl OrderKey {
         match self.rank() {
             Rank::Fixed(rank) | Rank::FixedByEstimate(rank) => rank(entry),
             Rank::Moving(rank) | Rank::MovingByEstimate(rank) => rank(entry, moment),
-            Rank::Own(own) => ascending(own.rank(&WaitingView::new(*entry, moment.now))),
+            Rank::Own(own) => ascending(own.rank(&WaitingView::new(*entry, moment.now, moment.pending))),
         }
     }
 }

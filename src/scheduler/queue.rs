@@ -94,8 +94,7 @@ struct Line {
     by_user: BTreeMap<u32, OrderedSet<(QueueKey, u32)>>,
     /// The entry that stays the head until it fits.
     committed: Option<(QueueKey, u32)>,
-    /// The head, if places change because of charged usage alone, and the number of the queue's changes for which it was
-    /// found.
+    /// The head, if places change but not with time, and the number of the queue's changes for which it was found.
     moved_head: Cell<Option<(u64, Head)>>,
     /// The head, if the order does not change with time. It is stored separately because most entries come to an empty
     /// line and leave it at once.
@@ -127,11 +126,15 @@ pub struct WaitQueue {
     /// The keys of the order that change while entries wait, each with its index among the ranks. `None` if there are
     /// none.
     moving: Option<SmallVec<[(usize, OrderKey); MOST_KEYS]>>,
+    /// Whether places change because time passes.
+    moves_with_time: bool,
     /// Whether places change only because of the users' charged usage.
     moves_by_user: bool,
     entries: BTreeMap<u32, Entry>,
     /// For each account, the usage that is charged to its user.
     charged: Vec<f64>,
+    /// Number of pending replicas; 0 if no key of the order reads it.
+    pending: u32,
     /// The groups, by the number of their demand.
     groups: Vec<Group>,
     /// The entries that may be judged: heads of groups or of lines that were not refused since the fleet last grew. Not
@@ -200,9 +203,11 @@ impl WaitQueue {
             lines: Vec::new(),
             restless: Vec::new(),
             moving: Some(moving).filter(|moving| !moving.is_empty()),
+            moves_with_time: ranked(order).any(OrderKey::moves_with_time),
             moves_by_user: order.iter().all(|key| !key.moves() || *key == OrderKey::FairShare),
             entries: BTreeMap::new(),
             charged: Vec::new(),
+            pending: 0,
             groups: Vec::new(),
             open: OrderedSet::default(),
             refused: Vec::new(),
@@ -224,9 +229,9 @@ impl WaitQueue {
         self.moving.is_some()
     }
 
-    /// Whether places can change only because time passes, and not because of charged usage alone.
+    /// Whether places can change because time passes, so that [`WaitQueue::changes`] does not count it.
     pub fn moves_with_time(&self) -> bool {
-        self.moving.is_some() && !self.moves_by_user
+        self.moves_with_time
     }
 
     /// How often the queue has changed: entries that came or left, and changes of places.
@@ -255,7 +260,7 @@ impl WaitQueue {
     /// The key of the entry's current place. If the order does not change with time, this is the entry's own key.
     pub fn place_of(&self, key: QueueKey, now: SimTime) -> QueueKey {
         let Some((moving, entry)) = self.moving.as_ref().zip(self.entries.get(&key.replica)) else { return key };
-        let moment = Moment { now, charged: &self.charged };
+        let moment = Moment { now, pending: self.pending, charged: &self.charged };
         let mut moved = key;
         moving.iter().for_each(|(place, key)| moved.ranks[*place] = key.rank_at(entry, &moment));
         moved
@@ -287,17 +292,20 @@ impl WaitQueue {
         }
         match &self.moving {
             None => line.head,
-            Some(_) if self.moves_by_user => {
+            Some(_) if self.moves_with_time => self.foremost(line.waiting.iter(), now),
+            Some(_) => {
                 if let Some((changes, head)) = line.moved_head.get()
                     && changes == self.changes
                 {
                     return head;
                 }
-                let head = self.foremost(line.by_user.values().filter_map(OrderedSet::first), now);
+                let head = match self.moves_by_user {
+                    true => self.foremost(line.by_user.values().filter_map(OrderedSet::first), now),
+                    false => self.foremost(line.waiting.iter(), now),
+                };
                 line.moved_head.set(Some((self.changes, head)));
                 head
             }
-            Some(_) => self.foremost(line.waiting.iter(), now),
         }
     }
 
@@ -318,6 +326,12 @@ impl WaitQueue {
     pub fn charge(&mut self, charged: Vec<f64>) {
         self.changes += u64::from(self.charged != charged);
         self.charged = charged;
+    }
+
+    /// Sets the number of pending replicas that the order reads from now on.
+    pub fn count_pending(&mut self, pending: u32) {
+        self.changes += u64::from(self.pending != pending);
+        self.pending = pending;
     }
 
     /// Fixes the entry as the head of its line, if the discipline is [`Discipline::Committed`].
@@ -519,17 +533,22 @@ impl WaitQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::own::OwnKey;
     use dryrack_rng::Stream;
     use dryrack_units::SimDuration;
 
     /// Compares with all waiting entries, sorted in their current order.
     #[test]
     fn the_head_of_a_line_is_the_first_as_things_stand() {
+        let by_queue = OwnKey::of_expression("by_queue", "queue.pending > 5 ? job.estimate : job.submitted");
+        let by_queue = OrderKey::Own(by_queue.unwrap());
         let orders = [
             [OrderKey::FairShare, OrderKey::Submitted],
             [OrderKey::Priority, OrderKey::FairShare],
             [OrderKey::Estimate, OrderKey::FairShare],
             [OrderKey::Wfp3, OrderKey::FairShare],
+            [by_queue, OrderKey::Submitted],
+            [by_queue, OrderKey::FairShare],
         ];
         let mut draws = Stream::new(4, "queue test", 0);
         for order in orders {
@@ -562,6 +581,9 @@ mod tests {
                 }
                 if draws.chance(200) {
                     queue.charge((0..4).map(|_| draws.between(0, 3) as f64).collect());
+                }
+                if draws.chance(300) {
+                    queue.count_pending(waiting.len() as u32);
                 }
                 let head = queue.heads(now).next().map(|(key, _)| key);
                 assert_eq!(head, queue.iter(now).next(), "{order:?} after {number} steps");

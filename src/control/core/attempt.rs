@@ -86,12 +86,12 @@ impl Core {
     pub(crate) fn begin_next_attempt(&mut self, index: ReplicaIndex, at: SimTime, because: Reason) {
         let replica = &mut self.store[index];
         replica.attempt += 1;
-        replica.phase = Phase::Pending;
         replica.since = self.now;
         replica.version += 1;
         replica.held = None;
         replica.due = at;
         let attempt = replica.attempt_id();
+        self.store.set_phase(index, Phase::Pending);
         self.emit(Event::Retry { attempt, at, because });
         self.set_deadline(index);
     }

@@ -7,6 +7,7 @@ use super::Core;
 use super::parts::clock::last_step;
 use super::store::ReplicaIndex;
 use dryrack_event::Event;
+use dryrack_fleet::Moment;
 use dryrack_ids::{AttemptId, FleetId, NodeId};
 use dryrack_scheduler::{Candidate, Decision, Draw, PlacementContext, evaluate, still_fits};
 use dryrack_workload::{Demand, JobSpec};
@@ -35,13 +36,14 @@ impl Core {
 
     /// Emits what the scheduler would decide about a demand now. Nothing is placed.
     pub(crate) fn evaluate(&mut self, name: &Arc<str>, demand: &Demand) {
-        // A question does not move the clock, so that it changes no decision.
-        let read = self.fleet.clock();
-        if self.profile.scheduler.stages_read_time() {
-            self.fleet.set_clock(last_step(self.now));
-        }
+        // What a question reads is not kept, so that it changes no decision.
+        let moment = self.fleet.moment();
+        let read = self.profile.scheduler.read_by_stages();
+        let time = if read.time { last_step(self.now) } else { moment.time };
+        let pending = if read.queue { self.store.pending() } else { moment.pending };
+        self.fleet.set_moment(Moment { time, pending });
         let (refusal, reasons) = evaluate(&self.profile.scheduler, demand, &self.fleet, self.deciding.grouping);
-        self.fleet.set_clock(read);
+        self.fleet.set_moment(moment);
         self.emit(Event::Evaluated { name: Arc::clone(name), refusal, reasons });
     }
 

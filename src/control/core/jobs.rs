@@ -44,7 +44,7 @@ impl Core {
         let record = &self.store[job];
         let (spec, order) = (&record.spec, &self.profile.scheduler.order);
         let entry = record.entry(job, index, self.now, SimDuration::ZERO);
-        self.store.replicas.push(Replica {
+        self.store.add(Replica {
             job,
             number,
             attempt: 1,

@@ -37,12 +37,12 @@ use super::admission::Admission;
 use super::pass_options::Trigger;
 use super::profile::Profile;
 use dryrack_event::{Command, Event, Output};
-use dryrack_fleet::{Fleet, Placement};
+use dryrack_fleet::{Fleet, Moment, Placement};
 use dryrack_policy::Quotas;
 use dryrack_scheduler::Grouping;
 use dryrack_units::SimTime;
 use parts::accounts::Accounts;
-use parts::clock::Clock;
+use parts::clock::{Clock, Reader};
 use parts::clouds::Clouds;
 use parts::deciding::Deciding;
 use parts::kept::Kept;
@@ -71,6 +71,8 @@ pub(crate) struct Core {
     pub deciding: Deciding,
     /// The clock that custom stages read.
     pub clock: Clock,
+    /// Which custom stages read the number of pending replicas.
+    reads_queue: Reader,
     /// Utilization policies.
     pub usage: Usage,
     /// Services that scale with their requests.
@@ -87,6 +89,7 @@ impl Core {
             fleet: if profile.scheduler.needs_kinds() { Fleet::with_kinds() } else { Fleet::default() },
             deciding: Deciding::new(&profile.scheduler, seed, grouping),
             clock: Clock::new(&profile.scheduler),
+            reads_queue: Reader::of(&profile.scheduler),
             accounts: Accounts::new(&profile.scheduler, Quotas::new(&profile.policies.quotas)),
             profile,
             now: SimTime::ZERO,
@@ -119,19 +122,40 @@ impl Core {
     /// Lets custom stages read the time of this instant.
     #[inline]
     pub(crate) fn move_clock(&mut self) {
-        if self.clock.is_due(self.now, self.fleet.clock()) {
-            let read = self.clock.advance(self.now);
-            self.fleet.set_clock(read);
-            self.deciding.forget(&self.profile.scheduler);
-            if self.clock.admits() {
-                self.judge_again();
-            }
+        let moment = self.fleet.moment();
+        if self.clock.is_due(self.now, moment.time) {
+            let time = self.clock.advance(self.now);
+            self.read(Moment { time, ..moment }, self.clock.admits());
         }
     }
 
-    /// When refused replicas must be judged again although nothing has changed but the time.
-    pub(crate) fn next_minute(&self) -> Option<(SimTime, &'static str)> {
-        self.clock.next_step(self.now, self.fleet.clock()).map(|at| (at, "a minute of the clock"))
+    /// Lets custom stages read how many replicas are pending now.
+    #[inline]
+    pub(crate) fn count_pending(&mut self) {
+        let (moment, pending) = (self.fleet.moment(), self.store.pending());
+        if self.reads_queue != Reader::Nobody && moment.pending != pending {
+            self.clock.note_change(self.now);
+            self.read(Moment { pending, ..moment }, self.reads_queue == Reader::Filter);
+        }
+    }
+
+    /// Lets custom stages read the values of this moment. Every decision may then be different. `admits` says whether a
+    /// refused replica may fit.
+    fn read(&mut self, moment: Moment, admits: bool) {
+        self.fleet.set_moment(moment);
+        self.deciding.forget(&self.profile.scheduler);
+        if admits {
+            self.judge_again();
+        }
+    }
+
+    /// When refused replicas must be judged again although no input came: at the next step of the clock, or at once if
+    /// the last round of decisions has shortened the queue.
+    pub(crate) fn next_round(&self) -> Option<(SimTime, &'static str)> {
+        let moment = self.fleet.moment();
+        let is_shorter = self.reads_queue == Reader::Filter && self.store.pending() < moment.pending;
+        let by_queue = is_shorter.then_some((self.now, "a shorter queue"));
+        by_queue.or_else(|| self.clock.next_step(self.now, moment.time).map(|at| (at, "a minute of the clock")))
     }
 
     /// Lets every refused demand be judged again.
@@ -209,6 +233,7 @@ impl Core {
         assert!(!self.store.drops_ended(), "a profile changes where ended jobs are dropped");
         let before = std::mem::replace(&mut self.profile, Arc::new(profile));
         self.clock.follow(&self.profile.scheduler);
+        self.reads_queue = Reader::of(&self.profile.scheduler);
         self.note_change();
         self.deciding.forget(&self.profile.scheduler);
         self.judge_again();
@@ -242,6 +267,7 @@ impl Core {
         self.clouds.check(&self.fleet);
         self.assert_quotas();
         self.store.assert_dependencies();
+        self.store.assert_pending();
         self.admission.check(&self.store);
     }
 }

@@ -114,10 +114,10 @@ impl Polled {
                 continue;
             }
             replica.attempt += 1;
-            replica.phase = Phase::Pending;
             replica.since = now;
             replica.version += 1;
             let attempt = replica.attempt_id();
+            core.store.set_phase(index, Phase::Pending);
             core.emit(Event::Retry { attempt, at: now, because: Reason::ScaledUp });
             core.set_deadline(index);
         }

@@ -143,6 +143,7 @@ impl Flow for Queue {
 
     fn settle(&mut self, core: &mut Core) {
         self.settled_at = core.now;
+        self.queue.count_pending(core.fleet.moment().pending);
         self.advance_clocks(core);
         self.run_analyse_pass(core);
         loop {

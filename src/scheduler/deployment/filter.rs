@@ -67,7 +67,7 @@ pub fn judge(
         DeploymentFilter::Compatible => verdicts.hardware.of_node(serving, node),
         DeploymentFilter::Own(own) => {
             let of = request.fleet.node(NodeId::new(node as usize));
-            let view = NodeView::new(&of.shape, &of.status, request.fleet.clock());
+            let view = NodeView::new(&of.shape, &of.status, request.fleet.moment());
             own.judge(&view, &RequestView::of_model(request.deployment), request.is_ideal).reason()
         }
     }

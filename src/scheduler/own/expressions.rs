@@ -6,8 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use dryrack_event::OwnReason;
 use dryrack_expression::{Expression, ExpressionError, Type, Variable};
 
-use super::view::{OF_ORDER, OF_PLACEMENT, is_of_shape, is_of_time};
-use super::{FilterRule, KeyRule, OwnFilter, OwnKey, OwnScorer, Rule, ScorerRule};
+use super::view::{OF_ORDER, OF_PLACEMENT, is_of_shape};
+use super::{FilterRule, KeyRule, OwnFilter, OwnKey, OwnScorer, Rule, ScorerRule, Surroundings};
 use crate::verdict::Reads;
 
 /// Checks the expression of a filter. The filter refuses a node if the expression is true.
@@ -83,9 +83,9 @@ impl OwnFilter {
         let make = || {
             let expression = check_filter(unless).map_err(|fault| fault.to_string())?;
             let reads = if expression.reads().all(is_of_shape) { Reads::Shape } else { Reads::State };
-            let (because, reads_time) = (OwnReason::new(because)?, expression.reads().any(is_of_time));
+            let (because, surroundings) = (OwnReason::new(because)?, Surroundings::of(&expression));
             let (name, unless) = (name.to_string(), Rule::Expression(expression));
-            Ok(FilterRule { name, unless, because, reads, reads_time })
+            Ok(FilterRule { name, unless, because, reads, surroundings })
         };
         KEPT.get(&[name, unless, because], make).map(OwnFilter)
     }
@@ -100,8 +100,8 @@ impl OwnScorer {
         static KEPT: StageCache<ScorerRule> = StageCache::new();
         let make = || {
             let expression = check_scorer(is).map_err(|fault| fault.to_string())?;
-            let reads_time = expression.reads().any(is_of_time);
-            Ok(ScorerRule { name: name.to_string(), rule: Rule::Expression(expression), reads_time })
+            let surroundings = Surroundings::of(&expression);
+            Ok(ScorerRule { name: name.to_string(), rule: Rule::Expression(expression), surroundings })
         };
         KEPT.get(&[name, is], make).map(OwnScorer)
     }
@@ -116,10 +116,10 @@ impl OwnKey {
         static KEPT: StageCache<KeyRule> = StageCache::new();
         let make = || {
             let expression = check_order(is).map_err(|fault| fault.to_string())?;
-            let reads_time = expression.reads().any(is_of_time);
+            let surroundings = Surroundings::of(&expression);
             let reads_estimate = expression.reads().any(|path| matches!(path, "job.estimate" | "job.estimated"));
             let rule = Rule::Expression(expression);
-            Ok(KeyRule { name: name.to_string(), rule, reads_time, reads_estimate })
+            Ok(KeyRule { name: name.to_string(), rule, surroundings, reads_estimate })
         };
         KEPT.get(&[name, is], make).map(OwnKey)
     }

@@ -6,7 +6,7 @@ use dryrack_event::OwnReason;
 
 use super::names::{FILTERS, KEYS, Named, SCORERS};
 use super::view::{NodeView, RequestView, WaitingView};
-use super::{FilterRule, KeyRule, OwnFilter, OwnKey, OwnScorer, Rule, ScorerRule};
+use super::{FilterRule, KeyRule, OwnFilter, OwnKey, OwnScorer, Rule, ScorerRule, Surroundings};
 use crate::filter::FilterName;
 use crate::order::OrderKey;
 use crate::scorer::ScorerName;
@@ -46,7 +46,7 @@ pub fn register_scorer(name: &str, score: fn(&NodeView<'_>, &RequestView<'_>) ->
         OwnScorer(Box::leak(Box::new(ScorerRule {
             name: name.to_string(),
             rule: Rule::Function(score),
-            reads_time: false,
+            surroundings: Surroundings::default(),
         })))
     };
     register(&SCORERS, name, is_taken, rule)
@@ -62,7 +62,13 @@ pub fn register_filter(name: &str, refuses: fn(&NodeView<'_>, &RequestView<'_>) 
     let because = OwnReason::new(name).map_err(StageError::Name)?;
     let unless = Rule::Function(refuses);
     // A function may read anything, so this assumes that it reads the state of nodes.
-    let rule = FilterRule { name: name.to_string(), unless, because, reads: Reads::State, reads_time: false };
+    let rule = FilterRule {
+        name: name.to_string(),
+        unless,
+        because,
+        reads: Reads::State,
+        surroundings: Surroundings::default(),
+    };
     register(&FILTERS, name, is_taken, || OwnFilter(Box::leak(Box::new(rule))))
 }
 
@@ -74,7 +80,8 @@ pub fn register_filter(name: &str, refuses: fn(&NodeView<'_>, &RequestView<'_>) 
 pub fn register_order(name: &str, rank: fn(&WaitingView) -> f64) -> Result<(), StageError> {
     let is_taken = OrderKey::ALL.iter().any(|known| known.name() == name);
     let rule = Rule::Function(rank);
-    let rule = KeyRule { name: name.to_string(), rule, reads_time: true, reads_estimate: true };
+    let surroundings = Surroundings { time: true, ..Surroundings::default() };
+    let rule = KeyRule { name: name.to_string(), rule, surroundings, reads_estimate: true };
     register(&KEYS, name, is_taken, || OwnKey(Box::leak(Box::new(rule))))
 }
 

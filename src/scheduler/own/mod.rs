@@ -42,6 +42,34 @@ impl<F> Rule<F> {
     }
 }
 
+/// What a stage reads that changes without any change of nodes or jobs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    pub time: bool,
+    /// The day of the week. If so, `time` is set too.
+    pub weekday: bool,
+    pub queue: bool,
+}
+
+impl Surroundings {
+    fn of(expression: &Expression) -> Surroundings {
+        Surroundings {
+            time: expression.reads().any(view::is_of_time),
+            weekday: expression.reads().any(|path| path == "time.weekday"),
+            queue: expression.reads().any(view::is_of_queue),
+        }
+    }
+
+    /// What at least one of two stages reads.
+    pub(crate) fn or(self, other: Surroundings) -> Surroundings {
+        Surroundings {
+            time: self.time || other.time,
+            weekday: self.weekday || other.weekday,
+            queue: self.queue || other.queue,
+        }
+    }
+}
+
 /// A custom scorer.
 #[derive(Clone, Copy)]
 pub struct OwnScorer(&'static ScorerRule);
@@ -49,13 +77,12 @@ pub struct OwnScorer(&'static ScorerRule);
 struct ScorerRule {
     name: String,
     rule: Rule<fn(&NodeView<'_>, &RequestView<'_>) -> f64>,
-    reads_time: bool,
+    surroundings: Surroundings,
 }
 
 impl OwnScorer {
-    /// Whether the score of a node can change while nothing happens.
-    pub(crate) fn reads_time(self) -> bool {
-        self.0.reads_time
+    pub(crate) fn surroundings(self) -> Surroundings {
+        self.0.surroundings
     }
 
     pub(super) fn score(self, node: &NodeView<'_>, job: &RequestView<'_>) -> f64 {
@@ -77,7 +104,7 @@ struct FilterRule {
     unless: Rule<fn(&NodeView<'_>, &RequestView<'_>) -> bool>,
     because: OwnReason,
     reads: Reads,
-    reads_time: bool,
+    surroundings: Surroundings,
 }
 
 impl OwnFilter {
@@ -90,16 +117,8 @@ impl OwnFilter {
         self.0.reads
     }
 
-    /// Whether the verdict on a node can change while nothing happens.
-    pub(crate) fn reads_time(self) -> bool {
-        self.0.reads_time
-    }
-
-    pub(crate) fn reads_weekday(self) -> bool {
-        match &self.0.unless {
-            Rule::Expression(expression) => expression.reads().any(|path| path == "time.weekday"),
-            Rule::Function(_) => false,
-        }
+    pub(crate) fn surroundings(self) -> Surroundings {
+        self.0.surroundings
     }
 
     /// The verdict on a node. If the node is assumed to be empty (`is_ideal`), a filter that reads state always lets it
@@ -128,14 +147,18 @@ pub struct OwnKey(&'static KeyRule);
 struct KeyRule {
     name: String,
     rule: Rule<fn(&WaitingView) -> f64>,
-    reads_time: bool,
+    surroundings: Surroundings,
     reads_estimate: bool,
 }
 
 impl OwnKey {
     /// Whether the rank of a job can change while the job waits.
-    pub(super) fn reads_time(self) -> bool {
-        self.0.reads_time
+    pub(super) fn moves(self) -> bool {
+        self.0.surroundings.time || self.0.surroundings.queue
+    }
+
+    pub(crate) fn surroundings(self) -> Surroundings {
+        self.0.surroundings
     }
 
     pub(super) fn reads_estimate(self) -> bool {

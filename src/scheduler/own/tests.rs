@@ -46,10 +46,14 @@ fn what_a_stage_reads_decides_when_it_is_asked_again() {
     assert_eq!(reads("node.spot && node.labels.zone == \"a\" && job.tasks > 1 && gpus.total > 1"), Reads::Shape);
     assert_eq!(reads("node.spot && gpus.free > 1"), Reads::State);
     assert_eq!(reads("node.spot && time.hour > 1"), Reads::State);
-    let reads_time = |unless| OwnFilter::of_expression("x", unless, "y").unwrap().reads_time();
-    assert!(reads_time("time.weekday > 4") && !reads_time("gpus.free > 1"));
+    assert_eq!(reads("node.spot && queue.pending > 1"), Reads::State);
+    let surroundings = |unless| OwnFilter::of_expression("x", unless, "y").unwrap().surroundings();
+    assert_eq!(surroundings("gpus.free > 1"), Surroundings::default());
+    assert_eq!(surroundings("time.weekday > 4"), Surroundings { time: true, weekday: true, queue: false });
+    assert_eq!(surroundings("queue.pending > 4"), Surroundings { time: false, weekday: false, queue: true });
     let key = |is| OrderKey::Own(OwnKey::of_expression("x", is).unwrap());
     assert!(key("job.waited * 2").moves() && key("now").moves() && key("time.hour").moves());
+    assert!(key("queue.pending > 9 ? job.tasks : 0").moves());
     assert!(!key("job.tasks").moves());
     assert!(key("job.estimated ? 1 : 2").uses_estimate() && !key("job.tasks").uses_estimate());
 }
@@ -72,13 +76,14 @@ fn every_variable_has_a_value() {
         replica: 1,
         line: 0,
     };
-    let job = WaitingView::new(entry, dryrack_units::SimTime::from_nanos(65_000_000_000));
+    let job = WaitingView::new(entry, dryrack_units::SimTime::from_nanos(65_000_000_000), 7);
     for variable in view::OF_ORDER {
         view::value_of_waiting(&job, variable.path);
     }
     let rank = |is| OwnKey::of_expression("x", is).unwrap().rank(&job);
     assert_eq!(rank("job.waited").to_bits(), 60.0f64.to_bits());
     assert_eq!(rank("job.submitted + job.priority * job.tasks").to_bits(), 11.0f64.to_bits());
+    assert_eq!(rank("queue.pending").to_bits(), 7.0f64.to_bits());
     assert_eq!(rank("job.estimated ? 0 : job.estimate").to_bits(), 1e15f64.to_bits());
 }
 
@@ -98,7 +103,7 @@ fn a_registered_stage_is_named_like_any_other() {
 #[test]
 fn each_variable_of_a_node_and_of_a_job_has_its_value() {
     use crate::test_world::{gpu_task, node};
-    use dryrack_fleet::{GpuState, NodeState, NodeStatus, Reserved};
+    use dryrack_fleet::{GpuState, Moment, NodeState, NodeStatus, Reserved};
     use dryrack_units::{GpuShare, MilliCpu, Money};
     let gib = dryrack_units::Bytes::from_gib;
     let mut shape = node(&["b", "a", "b"]);
@@ -121,7 +126,8 @@ fn each_variable_of_a_node_and_of_a_job_has_its_value() {
     let class = crate::node_class::all_classes(&fleet, crate::Grouping::EachNode).remove(0);
     // Half past one on the third day of the second week.
     let clock = dryrack_units::SimTime::from_secs((9 * 24 + 1) * 3600 + 1800);
-    let (view, request) = (NodeView::new(&shape, &status, clock), RequestView::of_tasks(group, &class));
+    let (view, request) =
+        (NodeView::new(&shape, &status, Moment { time: clock, pending: 4 }), RequestView::of_tasks(group, &class));
     let expressions = [
         "node.labels.zone == \"z\"",
         "node.labels.other == \"\"",
@@ -130,6 +136,7 @@ fn each_variable_of_a_node_and_of_a_job_has_its_value() {
         "node.arch == \"x86_64\"",
         "time.hour == 1.5",
         "time.weekday == 2",
+        "queue.pending == 4",
         "node.rack == \"r1\"",
         "node.switch == \"s1\"",
         "!node.spot",

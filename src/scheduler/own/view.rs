@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dryrack_expression::{Type, Value, Variable};
-use dryrack_fleet::{GpuState, NodeShape, NodeStatus};
+use dryrack_fleet::{GpuState, Moment, NodeShape, NodeStatus};
 use dryrack_units::{Bytes, SimDuration, SimTime};
 use dryrack_workload::{Deployment, GpuTake, Requirements, TaskGroup};
 
@@ -16,9 +16,9 @@ use crate::node_class::NodeClass;
 pub struct NodeView<'a> {
     shape: &'a NodeShape,
     status: &'a NodeStatus,
-    /// The time, for expressions only. Of a registered function it is not known whether it reads the time, so nothing
-    /// would call it again later.
-    clock: SimTime,
+    /// For expressions only. Of a registered function it is not known what it reads, so nothing would call it again
+    /// later.
+    moment: Moment,
 }
 
 /// The requested resources of a job, as a custom stage reads them.
@@ -37,15 +37,17 @@ pub struct RequestView<'a> {
 pub struct WaitingView {
     entry: Entry,
     now: SimTime,
+    /// For expressions only.
+    pending: u32,
 }
 
 impl<'a> NodeView<'a> {
-    pub(crate) fn new(shape: &'a NodeShape, status: &'a NodeStatus, clock: SimTime) -> NodeView<'a> {
-        NodeView { shape, status, clock }
+    pub(crate) fn new(shape: &'a NodeShape, status: &'a NodeStatus, moment: Moment) -> NodeView<'a> {
+        NodeView { shape, status, moment }
     }
 
     pub(crate) fn of(class: &NodeClass<'a>) -> NodeView<'a> {
-        NodeView::new(class.shape, class.status, class.clock)
+        NodeView::new(class.shape, class.status, class.moment)
     }
 
     /// The value of a label; empty if the node has no such label.
@@ -241,8 +243,8 @@ impl<'a> RequestView<'a> {
 }
 
 impl WaitingView {
-    pub(crate) fn new(entry: Entry, now: SimTime) -> WaitingView {
-        WaitingView { entry, now }
+    pub(crate) fn new(entry: Entry, now: SimTime, pending: u32) -> WaitingView {
+        WaitingView { entry, now, pending }
     }
 
     pub fn priority(&self) -> i32 {
@@ -337,6 +339,7 @@ variables! {
         "job.labels" Labels "labels that the node must have";
         "time.hour" Number "hour of the day from 0 to below 24, in steps of a minute; a scenario begins at 0";
         "time.weekday" Number "day of the week from 0 to 6; a scenario begins on day 0";
+        "queue.pending" Number "number of pending replicas when the scheduler begins to decide";
     ]
     OF_ORDER, "The variables of a key of the queue's order. Times are in seconds.", [
         "job.priority" Number "its priority";
@@ -349,6 +352,7 @@ variables! {
         "now" Number "the time";
         "time.hour" Number "hour of the day from 0 to below 24; a scenario begins at 0";
         "time.weekday" Number "day of the week from 0 to 6; a scenario begins on day 0";
+        "queue.pending" Number "number of pending replicas when the scheduler begins to decide";
     ]
 }
 
@@ -369,6 +373,11 @@ const OF_SHAPE: [&str; 9] = [
 pub(super) fn is_of_shape(path: &str) -> bool {
     let whole = ["node.cpus", "node.ram", "gpus.total", "gpus.types", "gpus.memory"];
     path.starts_with("job.") || OF_SHAPE.contains(&path) || whole.contains(&path)
+}
+
+/// Whether a variable counts what waits in the queue.
+pub(super) fn is_of_queue(path: &str) -> bool {
+    path == "queue.pending"
 }
 
 /// Whether the value of a variable changes with time alone.
@@ -413,8 +422,9 @@ pub(super) fn value<'a>(
         ("job.gpu_memory", _) => number(job.gpu_memory()),
         ("job.gpu_types", _) => Value::Texts(job.gpu_types()),
         ("job.labels", Some(name)) => Value::Text(job.label(name)),
-        ("time.hour", _) => number(hour(node.clock)),
-        ("time.weekday", _) => number(weekday(node.clock)),
+        ("time.hour", _) => number(hour(node.moment.time)),
+        ("time.weekday", _) => number(weekday(node.moment.time)),
+        ("queue.pending", _) => number(f64::from(node.moment.pending)),
         _ => panic!("`{path}` is not a variable of filters and scorers"),
     }
 }
@@ -434,6 +444,7 @@ pub(super) fn value_of_waiting(job: &WaitingView, path: &'static str) -> Value<'
         "now" => Value::Number(job.now()),
         "time.hour" => Value::Number(hour(job.now)),
         "time.weekday" => Value::Number(weekday(job.now)),
+        "queue.pending" => Value::Number(f64::from(job.pending)),
         _ => panic!("`{path}` is not a variable of an order"),
     }
 }

@@ -1,4 +1,4 @@
-//! The clock that custom stages read. It moves in whole minutes.
+//! What custom stages read besides nodes and jobs: the clock, which moves in whole minutes, and who reads the queue.
 
 use dryrack_scheduler::SchedulerOptions;
 use dryrack_units::{SimDuration, SimTime};
@@ -17,6 +17,28 @@ pub struct Clock {
     changed_at: SimTime,
 }
 
+/// Which custom stages read the number of pending replicas.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Reader {
+    Nobody,
+    /// A scorer, or a key of the order. A change of the number admits no refused replica.
+    Ranking,
+    /// A filter: a change of the number may admit a refused replica.
+    Filter,
+}
+
+impl Reader {
+    pub fn of(scheduler: &SchedulerOptions) -> Reader {
+        if scheduler.read_by_filters().queue {
+            Reader::Filter
+        } else if scheduler.read_by_stages().queue || scheduler.orders_by_queue() {
+            Reader::Ranking
+        } else {
+            Reader::Nobody
+        }
+    }
+}
+
 /// Stages read the time in steps of this length.
 const STEP: SimDuration = SimDuration::from_secs(60);
 
@@ -32,9 +54,10 @@ impl Clock {
 
     /// Notes that these options apply from now on.
     pub fn follow(&mut self, scheduler: &SchedulerOptions) {
-        self.is_read = scheduler.stages_read_time();
-        let cycle = if scheduler.filters_read_weekday() { WEEK } else { DAY };
-        self.cycle = scheduler.filters_read_time().then_some(cycle);
+        self.is_read = scheduler.read_by_stages().time;
+        let of_filters = scheduler.read_by_filters();
+        let cycle = if of_filters.weekday { WEEK } else { DAY };
+        self.cycle = of_filters.time.then_some(cycle);
     }
 
     pub fn note_refusal(&mut self) {

@@ -25,7 +25,7 @@ impl Shadow {
 
     /// Makes the shadow equal to the real fleet again.
     pub fn follow(&mut self, core: &Core) {
-        if self.fleet.len() != core.fleet.len() || self.fleet.clock() != core.fleet.clock() {
+        if self.fleet.len() != core.fleet.len() || self.fleet.moment() != core.fleet.moment() {
             return *self = Shadow::new(core);
         }
         let (theirs, own) = (core.fleet.changed_nodes(self.read), self.fleet.changed_nodes(self.own));

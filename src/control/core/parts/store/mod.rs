@@ -28,6 +28,8 @@ pub struct Store {
     pub jobs: Records<JobRecord>,
     pub replicas: Records<Replica>,
     pub demands: Demands,
+    /// Number of replicas in the phase pending.
+    pending: u32,
     dependencies: Dependencies,
     /// Ended jobs that can be dropped, and jobs dropped since the last `take_dropped`. `None` if all records are kept.
     dropping: Option<Dropping>,
@@ -172,6 +174,32 @@ impl Store {
         if replica.phase == Phase::Running && checkpoints {
             replica.ran = replica.ran.saturating_add(now.since(replica.since));
         }
+    }
+
+    /// Adds the record of a new replica.
+    pub fn add(&mut self, replica: Replica) {
+        self.pending += u32::from(replica.phase == Phase::Pending);
+        self.replicas.push(replica);
+    }
+
+    /// Sets the phase of a replica. Returns the phase before.
+    pub fn set_phase(&mut self, index: ReplicaIndex, to: Phase) -> Phase {
+        let before = std::mem::replace(&mut self[index].phase, to);
+        self.pending += u32::from(to == Phase::Pending);
+        self.pending -= u32::from(before == Phase::Pending);
+        before
+    }
+
+    /// Number of pending replicas. They wait for a place, or for something that comes before it, such as another job or
+    /// quota.
+    pub fn pending(&self) -> u32 {
+        self.pending
+    }
+
+    /// Asserts that pending replicas are counted rightly.
+    pub fn assert_pending(&self) {
+        let pending = self.replicas.values().filter(|replica| replica.phase == Phase::Pending).count();
+        assert_eq!(self.pending as usize, pending, "the number of pending replicas is wrong");
     }
 
     /// From now on, drops the records of ended jobs.
