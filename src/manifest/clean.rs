@@ -142,11 +142,7 @@ impl<'t> Cleaner<'_, 't> {
         if self.writer == Writer::Person
             && let Err(fault) = dryrack_expression::check_standard(&text, &DEVICE)
         {
-            // Lines of a block are indented in the file, so only the line of the fault is there as it is.
-            let start = text[..fault.at.start].rfind('\n').map_or(0, |end| end + 1);
-            let line = text[start..].lines().next().unwrap_or_default();
-            let end = fault.at.end.min(start + line.len());
-            let place = self.report.part_of(tree.span, line, fault.at.start - start..end - start);
+            let place = self.report.part_of(tree.span, &text, fault.at);
             let help = fault.help.unwrap_or_else(|| "write an expression such as `device.driver == \"a\"`".to_string());
             self.report.error_with_help(place, format!("invalid CEL expression: {}", fault.message), help);
         }

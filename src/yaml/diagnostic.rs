@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::written::place_of;
 use dryrack_nearest::hint;
 
 /// Severity of a fault: whether the file can still run.
@@ -314,15 +315,14 @@ impl Report {
         SourceId(id)
     }
 
-    /// A byte range of a scalar's text, as a place in the source. If the source does not contain the text literally (in
-    /// quotes or not), the result is the whole scalar.
+    /// A byte range of a scalar's text, as a place in the source. `span` is the whole scalar.
     pub fn part_of(&self, span: Span, text: &str, part: Range<usize>) -> Span {
         let Some(source) = self.sources.get(usize::from(span.source)) else { return span };
         let written = source.text.get(span.start as usize..span.end as usize);
-        match written.and_then(|written| written.find(text)) {
-            Some(offset) => {
-                let start = span.start as usize + offset;
-                span.source().span(start + part.start, start + part.end)
+        match written.and_then(|written| place_of(written, text, part)) {
+            Some(place) => {
+                let start = span.start as usize;
+                span.source().span(start + place.start, start + place.end)
             }
             None => span,
         }

@@ -21,6 +21,7 @@ mod parse;
 mod source;
 mod tree;
 mod tree_serde;
+mod written;
 
 pub use diagnostic::{COMMAND_LINE, Diagnostic, Diagnostics, Kind, Report, Severity, SourceId, Span, cut_quotes};
 pub use emit::{emit, emit_line, scalar};
