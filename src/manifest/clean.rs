@@ -71,13 +71,31 @@ fn plain(text: &str) -> Plain {
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
     let is_number = digits.starts_with(|first: char| first.is_ascii_digit() || first == '.')
         && digits.contains(|letter: char| letter.is_ascii_digit())
-        && digits.parse::<f64>().is_ok();
+        && (digits.parse::<f64>().is_ok() || whole_number(digits).is_some());
     match text {
         "true" | "True" | "TRUE" | "false" | "False" | "FALSE" | "yes" | "Yes" | "YES" | "no" | "No" | "NO" | "on"
         | "On" | "ON" | "off" | "Off" | "OFF" => Plain::Bool,
         _ if is_number => Plain::Number,
         _ => Plain::Text,
     }
+}
+
+/// A whole number as `kubectl` reads it, by the rules of YAML 1.1: `0x1f`, `0b11`, `0644` in base 8, and `8_080`.
+fn whole_number(text: &str) -> Option<i64> {
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(digits) => ("-", digits),
+        None => ("", text.strip_prefix('+').unwrap_or(text)),
+    };
+    let digits = digits.replace('_', "");
+    if !digits.starts_with(|first: char| first.is_ascii_digit()) {
+        return None;
+    }
+    let bases = [("0x", 16), ("0o", 8), ("0b", 2), ("0", 8)];
+    let in_base = bases.iter().find_map(|(prefix, base)| {
+        let digits = digits.strip_prefix(prefix).filter(|digits| digits.starts_with(|first: char| first != '-'))?;
+        i64::from_str_radix(&format!("{sign}{digits}"), *base).ok()
+    });
+    in_base.or_else(|| format!("{sign}{digits}").parse().ok())
 }
 
 impl<'t> Cleaner<'_, 't> {
@@ -169,7 +187,7 @@ impl<'t> Cleaner<'_, 't> {
             Node::Scalar { text, quoted } => (text.as_str(), *quoted),
             Node::List(_) | Node::Map(_) => ("", false),
         };
-        let found: Option<i64> = text.parse().ok();
+        let found = if quoted { text.parse().ok() } else { whole_number(text) };
         match found {
             Some(number) if quoted => {
                 let message = format!("expected a whole number, found the text \"{text}\"");

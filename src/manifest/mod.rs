@@ -54,4 +54,6 @@ pub use unused::Unused;
 pub use write::text;
 
 #[cfg(test)]
+mod forms_tests;
+#[cfg(test)]
 mod tests;

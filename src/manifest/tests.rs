@@ -10,7 +10,7 @@ use crate::api::{Node, Pod, PreemptionPolicy, Quantity};
 use crate::{Cluster, Manifests};
 
 /// Reads one text, and returns the objects with the rendered faults.
-fn read(text: &str) -> (Manifests, Cluster, String) {
+pub fn read(text: &str) -> (Manifests, Cluster, String) {
     let mut report = Report::default();
     let source = report.add_source("test.yaml", text);
     let mut manifests = Manifests::default();

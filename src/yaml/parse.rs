@@ -1,6 +1,7 @@
 //! Parses YAML text to a tree. Limits ensure that no file can make this slow or the tree deep or large.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError};
 
@@ -27,7 +28,7 @@ struct Limits {
 /// Parses a text to a tree. Returns `None` after a fault that stops parsing, such as a syntax error, which is reported.
 /// A duplicate key is reported too, but parsing continues with the first value of that key.
 pub fn parse(text: &str, source: SourceId, report: &mut Report) -> Option<Tree> {
-    let builder = built(text, source, OWN, false, report)?;
+    let builder = built(text, 0..text.len(), source, OWN, false, report)?;
     if builder.root.is_none() {
         let message = match text.trim().is_empty() {
             true => "the file is empty",
@@ -38,26 +39,53 @@ pub fn parse(text: &str, source: SourceId, report: &mut Report) -> Option<Tree> 
     builder.root
 }
 
-/// Like [`parse`], for a text of several documents, of any size. Empty documents are left out.
+/// Like [`parse`], for a text of several documents, of any size. Empty documents are left out. As for `kubectl`, JSON
+/// objects need nothing between them.
 pub fn parse_documents(text: &str, source: SourceId, report: &mut Report) -> Option<Vec<Tree>> {
-    let mut builder = built(text, source, FOREIGN, true, report)?;
-    builder.next_document();
-    Some(builder.documents)
+    let (mut parts, mut documents) = (json_objects(text).unwrap_or_default(), Vec::new());
+    if parts.is_empty() {
+        parts.push(0..text.len());
+    }
+    for part in parts {
+        let mut builder = built(text, part, source, FOREIGN, true, report)?;
+        builder.next_document();
+        documents.append(&mut builder.documents);
+    }
+    Some(documents)
 }
 
+/// The places of the JSON objects of a text that has nothing else.
+fn json_objects(text: &str) -> Option<Vec<Range<usize>>> {
+    if !text.trim_start().starts_with('{') {
+        return None;
+    }
+    let mut objects = serde_json::Deserializer::from_str(text).into_iter::<serde::de::IgnoredAny>();
+    let mut places = Vec::new();
+    loop {
+        let start = objects.byte_offset();
+        match objects.next() {
+            Some(object) => places.push(start..object.ok().map(|_| objects.byte_offset())?),
+            None => return Some(places),
+        }
+    }
+}
+
+/// Parses this part of the text.
 fn built<'r>(
     text: &str,
+    part: Range<usize>,
     source: SourceId,
     limits: Limits,
     takes_several: bool,
     report: &'r mut Report,
 ) -> Option<Builder<'r>> {
+    let (from, text) = (part.start, &text[part]);
     if let Some(at) = text.find(|letter: char| letter.is_control() && !matches!(letter, '\t' | '\n' | '\r' | '\u{85}'))
     {
         let letter = text[at..].chars().next().map_or(0, u32::from);
         let message = format!("expected text, found the control character U+{letter:04X}");
         report.error_with_help(
-            source.span(at, at + 1),
+            source.span(from + at, from + at + 1),
             message,
             "save the file as UTF-8 text without control characters",
         );
@@ -67,12 +95,12 @@ fn built<'r>(
     options.set_emit_comments(false);
     let (stack, anchors, documents) = (Vec::new(), BTreeMap::new(), Vec::new());
     let mut builder =
-        Builder { source, report, limits, takes_several, stack, anchors, nodes: 0, root: None, documents };
+        Builder { source, from, report, limits, takes_several, stack, anchors, nodes: 0, root: None, documents };
     for next in Parser::new_from_str_with_options(text, options) {
         let step = match next {
             Ok((event, span)) => {
                 let bytes = span.byte_range().unwrap_or(0..0);
-                builder.event(event, source.span(bytes.start, bytes.end))
+                builder.event(event, source.span(from + bytes.start, from + bytes.end))
             }
             Err(error) => {
                 builder.syntax_error(text, &error);
@@ -109,6 +137,8 @@ struct Anchored {
 
 struct Builder<'r> {
     source: SourceId,
+    /// The byte of the source at which the parsed part begins.
+    from: usize,
     report: &'r mut Report,
     limits: Limits,
     /// Whether the text may have several documents.
@@ -122,11 +152,17 @@ struct Builder<'r> {
 }
 
 impl Builder<'_> {
+    /// A byte range of the parsed part, as a place in the source.
+    fn span(&self, start: usize, end: usize) -> Span {
+        self.source.span(self.from + start, self.from + end)
+    }
+
     fn event(&mut self, event: Event<'_>, span: Span) -> Result<(), Stop> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
-                self.refuse_tag(tag.is_some(), span)?;
-                let quoted = style != ScalarStyle::Plain;
+                let is_text = tag.as_ref().is_some_and(|tag| tag.is_yaml_core_schema_tag("str"));
+                self.refuse_tag(tag.is_some() && !is_text, span)?;
+                let quoted = style != ScalarStyle::Plain || is_text;
                 self.place(Tree { span, node: Node::Scalar { text: text.into_owned(), quoted } }, anchor)
             }
             Event::SequenceStart(_, anchor, tag) => {
@@ -284,20 +320,16 @@ impl Builder<'_> {
         if let Some((bracket, at)) = never_closed(text, at, error.kind()) {
             let close = if bracket == '[' { ']' } else { '}' };
             let message = format!("this `{bracket}` is never closed");
-            return self.report.error_with_help(
-                self.source.span(at, at + 1),
-                message,
-                format!("add the missing `{close}`"),
-            );
+            return self.report.error_with_help(self.span(at, at + 1), message, format!("add the missing `{close}`"));
         }
         if let Some(reference) = bare_reference(text, at) {
             let message = format!("`{reference}` needs quotes inside brackets");
-            let span = self.source.span(at - 1, at - 1 + reference.len());
+            let span = self.span(at - 1, at - 1 + reference.len());
             return self.report.error_with_help(span, message, format!("write \"{reference}\""));
         }
         if let Some((tab, line)) = indented_by_tab(text, at) {
             let message = format!("line {line} is indented with a tab");
-            return self.report.error_with_help(self.source.span(tab, tab + 1), message, "use spaces");
+            return self.report.error_with_help(self.span(tab, tab + 1), message, "use spaces");
         }
         let (message, mut help) = explain(error, self.limits.depth);
         if let (ErrorKind::UnexpectedCharacter { .. }, Some(rest)) = (error.kind(), text.get(at..)) {
@@ -306,7 +338,7 @@ impl Builder<'_> {
         }
         // For an error at the end of the file, point to the last line that is not blank.
         let at = if text[text.floor_char_boundary(at)..].trim().is_empty() { text.trim_end().len() } else { at };
-        let span = self.source.span(at, at + 1);
+        let span = self.span(at, at + 1);
         let help =
             help.unwrap_or_else(|| "write YAML 1.2, and put texts with special characters in quotes".to_string());
         self.report.error_with_help(span, message, help);

@@ -49,8 +49,7 @@ const RUNTIME_SCHEDULING: Fields = Fields::of(
 pub const BUDGET: Fields = Fields::of(
     "a pod disruption budget",
     &[("metadata", METADATA), ("spec", Shape::Fields(&BUDGET_SPEC)), ("status", Shape::Fields(&BUDGET_STATUS))],
-)
-.requires(&["spec"]);
+);
 
 const BUDGET_SPEC: Fields = Fields::of(
     "the spec of a pod disruption budget",

@@ -130,7 +130,6 @@ const JOB_SET_SPEC: Fields = Fields::of(
     "the spec of a job set",
     &[("replicatedJobs", Shape::List(&Shape::Fields(&REPLICATED_JOB))), ("suspend", Shape::Bool)],
 )
-.requires(&["replicatedJobs"])
 .unused("network successPolicy coordinator managedBy ttlSecondsAfterFinished volumeClaimPolicies")
 .unfollowed("startupPolicy failurePolicy");
 
