@@ -351,7 +351,7 @@ reasons! {
     // More reasons why a node does not fit now:
     CoresRestricted => "cores_restricted", "its free cores are restricted to its GPUs";
     // Reasons of Slurm, with its own names for them:
-    PartitionMismatch => "partition_mismatch", "not in the job's partition";
+    PartitionMismatch => "partition_mismatch", "outside the partition in which the job was tried";
     PartitionTimeLimit => "partition_time_limit", "PartitionTimeLimit: its time limit exceeds that of its partition";
     PartitionNodeLimit => "partition_node_limit", "PartitionNodeLimit: asks for more or fewer nodes than its partition allows";
     AccountNotAllowed => "account_not_allowed", "AccountNotAllowed: its partition does not allow its account";
@@ -456,6 +456,19 @@ impl Histogram {
         self.0.sort_by_key(|(reason, count)| (*reason == Reason::NotPicked, std::cmp::Reverse(*count), *reason));
     }
 
+    /// These reasons, where one node counts with another reason for each of the given pairs `(before, after)`. Without a
+    /// node that counts with the reason before, a pair changes nothing.
+    pub fn with_moved(&self, moved: impl Iterator<Item = (Reason, Reason)>) -> Histogram {
+        let (mut left, mut added) = (self.clone(), Histogram::default());
+        for (before, after) in moved {
+            if let Some((_, count)) = left.0.iter_mut().find(|(reason, count)| *reason == before && *count > 0) {
+                *count -= 1;
+                added.add(after, 1);
+            }
+        }
+        left.iter().chain(added.iter()).collect()
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = (Reason, u32)> + '_ {
         self.0.iter().copied()
     }
@@ -475,6 +488,14 @@ impl Histogram {
     /// Whether both histograms have the same reasons. The counts may differ.
     pub fn has_same_reasons(&self, other: &Histogram) -> bool {
         self.0.len() == other.0.len() && self.0.iter().all(|(reason, _)| other.contains(*reason))
+    }
+}
+
+impl FromIterator<(Reason, u32)> for Histogram {
+    fn from_iter<T: IntoIterator<Item = (Reason, u32)>>(counts: T) -> Histogram {
+        let mut histogram = Histogram::default();
+        counts.into_iter().for_each(|(reason, count)| histogram.add(reason, count));
+        histogram
     }
 }
 

@@ -97,7 +97,7 @@ pub use pick::{on_gpu, on_node};
 pub use queue::{MOST_KEYS, QueueKey, WaitQueue};
 pub use ranking::{Caching, Rankings};
 pub use refusals::Refusals;
-pub use room::{asks_for_readiness, is_by_room, nodes_among_neighbours, place_among_neighbours, room};
+pub use room::{asks_for_readiness, is_by_room, nodes_among_neighbours, place_among_neighbours, room, why_no_room};
 pub use scorer::{ScorerName, WeightedScorer};
 pub use select::{Selectable, refused_picks, select, select_for};
 pub use sight::{GangPart, SchedulerView};

@@ -12,6 +12,7 @@ use super::neighbours::{Node, choose};
 use super::node_class::{NodeClass, class_of_node};
 use super::options::{GangPlaces, SchedulerOptions};
 use super::tasks::{TaskPlacer, before_filters};
+use dryrack_event::Reason;
 use dryrack_fleet::{Fleet, NodeStatus};
 use dryrack_ids::NodeId;
 use dryrack_units::MilliCpu;
@@ -46,6 +47,14 @@ pub fn room(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, node: No
             fit::capacity(demand, options.gpus, &class, most(demand))
         }
     }
+}
+
+/// Why the node takes no task of the demand now. `None` if it would take one.
+pub fn why_no_room(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, node: NodeId) -> Option<Reason> {
+    let demand = tasks_of(demand);
+    let class = class_of_node(fleet, demand.pick, node);
+    let refusal = |stage| filter::judge_one(stage, options.gpus, demand, &class).reason();
+    before_filters(class.shape).reason().or_else(|| options.filters.iter().find_map(refusal))
 }
 
 /// The maximum number of tasks on one node.

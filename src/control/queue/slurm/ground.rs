@@ -65,6 +65,13 @@ impl Ground<'_> {
         count(&self.widest()) - count(&self.bits(from, length))
     }
 
+    /// The nodes that reservations keep from the job, if it starts at this time and lasts this long.
+    pub fn reserved_nodes(&self, from: SimTime, length: SimDuration) -> Vec<NodeId> {
+        let mut bits = self.widest();
+        bits.iter_mut().zip(self.bits(from, length)).for_each(|(bits, open)| *bits &= !open);
+        nodes_of(&bits).collect()
+    }
+
     /// Why the job may not use a node, if it starts at this time and lasts this long. A node that neither the partition nor a
     /// reservation closes to it is kept for jobs ahead of it.
     pub fn why_closed(&self, node: NodeId, from: SimTime, length: SimDuration) -> Reason {

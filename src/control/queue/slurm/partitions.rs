@@ -3,14 +3,17 @@
 //! in which it fits. Backfilling can reserve nodes for it in each of them, unless `one_reservation_per_job` is set.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use super::cluster::Slurm;
+use super::pass::demand_on;
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::flow::Held;
 use crate::queue::Queue;
+use crate::queue::slots::bits::{contains, insert};
 use dryrack_event::{Histogram, Reason, Refusal};
-use dryrack_scheduler::QueueKey;
+use dryrack_scheduler::{QueueKey, why_no_room};
 
 /// A job in one of its partitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,11 +53,28 @@ impl Said {
             Said::Refused(_) => 5,
         }
     }
+
+    /// Why the job was not tried in the partition. `None` if it was.
+    fn why_untried(&self) -> Option<Reason> {
+        match self {
+            Said::NotAllowed(reason) | Said::Denied(reason) => Some(*reason),
+            Said::Behind => Some(Reason::QueueOrder),
+            Said::NeverFits(_) | Said::PassedOver(_) | Said::Refused(_) => None,
+        }
+    }
 }
 
 /// What is said of each job in several partitions, until the end of a pass.
 #[derive(Default)]
-pub(super) struct Unsaid(BTreeMap<ReplicaIndex, Said>);
+pub(super) struct Unsaid(BTreeMap<ReplicaIndex, OfSeveral>);
+
+/// What is said of a job in several partitions.
+struct OfSeveral {
+    /// The greatest, with its partition.
+    greatest: (InPartition, Said),
+    /// The partitions in which the job was not tried, by their indices, and why.
+    untried: Vec<(usize, Reason)>,
+}
 
 impl Slurm {
     /// The tier and the priority of a replica in one of its partitions. Jobs with an advance reservation come first, and
@@ -110,19 +130,54 @@ impl Queue {
         if !own.is_one_of_several {
             return self.say_now(core, own.replica, said);
         }
-        let is_known = unsaid.0.get(&own.replica).is_some_and(|known| known.rank() >= said.rank());
-        if !is_known {
-            unsaid.0.insert(own.replica, said);
+        let untried = said.why_untried().map(|reason| (own.section, reason));
+        match unsaid.0.entry(own.replica) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(OfSeveral { greatest: (own, said), untried: untried.into_iter().collect() });
+            }
+            Entry::Occupied(mut known) => {
+                let known = known.get_mut();
+                known.untried.extend(untried);
+                if known.greatest.1.rank() < said.rank() {
+                    known.greatest = (own, said);
+                }
+            }
         }
     }
 
     /// Says why the jobs in several partitions wait.
     pub(super) fn say_all(&mut self, core: &mut Core, unsaid: Unsaid) {
-        for (index, said) in unsaid.0 {
+        for (index, OfSeveral { greatest: (own, said), untried }) in unsaid.0 {
             if core.store.waits_in_queue(index) {
+                let said = match said {
+                    Said::PassedOver(held) => Said::PassedOver(self.with_untried(core, own, held, &untried)),
+                    Said::Refused(held) => Said::Refused(self.with_untried(core, own, held, &untried)),
+                    said @ (Said::NeverFits(_) | Said::NotAllowed(_) | Said::Behind | Said::Denied(_)) => said,
+                };
                 self.say_now(core, index, said);
             }
         }
+    }
+
+    /// The reasons of a job that was tried in one of its partitions, in which each node of another partition counts with
+    /// the reason for which the job was not tried there.
+    fn with_untried(&self, core: &Core, own: InPartition, held: Held, untried: &[(usize, Reason)]) -> Held {
+        let Some(ground) = self.ground_of(core, own).filter(|_| !untried.is_empty()) else { return held };
+        let partitions = &self.slurm.as_ref().expect("it has a ground").partitions;
+        let (demand, mut counted) = (demand_on(core, own, &ground), ground.section.bits.clone());
+        let mut moved = Vec::new();
+        for (section, reason) in untried {
+            for node in &partitions[*section].nodes {
+                // A node that is not ready keeps this reason.
+                let refusal = || why_no_room(&core.profile.scheduler, &demand, &core.fleet, *node);
+                if !contains(&counted, *node) && refusal() == Some(Reason::PartitionMismatch) {
+                    insert(&mut counted, *node);
+                    moved.push((Reason::PartitionMismatch, *reason));
+                }
+            }
+        }
+        let (refusal, reasons) = held;
+        (refusal, reasons.with_moved(moved.into_iter()))
     }
 
     fn say_now(&mut self, core: &mut Core, index: ReplicaIndex, said: Said) {

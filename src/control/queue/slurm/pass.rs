@@ -17,8 +17,11 @@ use dryrack_event::{Histogram, Reason, Refusal};
 use dryrack_fleet::NodeStatus;
 use dryrack_ids::NodeId;
 use dryrack_scheduler::slurm::demand_in;
-use dryrack_scheduler::{Candidate, Decision, GangPart, decide_for, is_by_room, place_among_neighbours, room};
+use dryrack_scheduler::{
+    Candidate, Decision, GangPart, decide_for, is_by_room, place_among_neighbours, room, why_no_room,
+};
 use dryrack_units::{SimDuration, SimTime};
+use dryrack_workload::Demand;
 
 /// The partitions and advance reservations whose jobs wait for the rest of the pass, and the nodes of these partitions.
 #[derive(Default)]
@@ -184,18 +187,20 @@ fn decide_on(
         core.examine_within_if_watched(index, |core| fleet_with_only(core, &visible), why_closed);
         return Ok(candidate);
     }
-    let mut reasons = Histogram::default();
-    reasons.add(Reason::HeldForPriority, kept);
     let lacks_reserved_nodes = reserved > 0 && !would_fit_on_empty(core, index, &open);
+    let mut closed: Vec<(NodeId, Reason)> = Vec::new();
+    let is_kept = |node: &NodeId| contains(blocked, *node);
+    closed.extend(open.iter().copied().filter(is_kept).map(|node| (node, Reason::HeldForPriority)));
     if lacks_reserved_nodes {
-        reasons.add(Reason::InReservation, reserved);
+        closed.extend(ground.reserved_nodes(now, limit).into_iter().map(|node| (node, Reason::InReservation)));
     }
-    // The reasons count all nodes, also those that are kept for others.
-    let mut refusal = Refusal::Unfit;
-    if let Decision::Refuse { refusal: of_all, reasons: others } = decide_on_all(core, own, ground) {
-        others.iter().for_each(|(reason, count)| reasons.add(reason, count));
-        refusal = of_all;
-    }
+    let (refusal, mut reasons) = match decide_on_all(core, own, ground) {
+        Decision::Refuse { refusal, reasons } if closed.is_empty() => (refusal, reasons),
+        Decision::Refuse { refusal, reasons } => {
+            (refusal, with_closed(core, &demand_on(core, own, ground), &reasons, &closed))
+        }
+        Decision::Place(_) => (Refusal::Unfit, closed.iter().map(|(_, reason)| (*reason, 1)).collect()),
+    };
     if reasons.is_empty() {
         reasons.add(Reason::InReservation, reserved);
     }
@@ -207,6 +212,28 @@ fn decide_on(
     Err(Refused { held: (refusal, reasons), lacks })
 }
 
+/// The reasons of all nodes, in which each closed node counts with the reason for which it is closed. A closed node that
+/// the replica could not use even if nothing ran there keeps its own reason.
+pub(super) fn with_closed(core: &Core, demand: &Demand, reasons: &Histogram, closed: &[(NodeId, Reason)]) -> Histogram {
+    let options = &core.profile.scheduler;
+    let would_do = |node: NodeId| {
+        let row = core.fleet.node(node);
+        room(options, demand, &core.fleet, node, &NodeStatus::idle(row.status.state, &row.shape)) > 0
+    };
+    let moved = closed.iter().copied().filter(|(node, _)| would_do(*node)).map(|(node, reason)| {
+        let of_node = why_no_room(options, demand, &core.fleet, node).unwrap_or(Reason::GangIncomplete);
+        (of_node, reason)
+    });
+    reasons.with_moved(moved)
+}
+
+/// The demand of a replica on the nodes of one of its partitions.
+pub(super) fn demand_on(core: &Core, own: InPartition, ground: &Ground<'_>) -> Arc<Demand> {
+    let demand = core.store.demand_of(own.replica);
+    // The demand allows the nodes of all partitions of the job.
+    if own.is_one_of_several { Arc::new(demand_in(demand, &ground.section.options.name)) } else { Arc::clone(demand) }
+}
+
 /// The decision about a replica on all nodes of the fleet.
 fn decide_on_all(core: &mut Core, own: InPartition, ground: &Ground<'_>) -> Decision {
     let index = own.replica;
@@ -214,8 +241,7 @@ fn decide_on_all(core: &mut Core, own: InPartition, ground: &Ground<'_>) -> Deci
         core.examine_if_watched(index, |_| None);
         return core.decide_now(index, 1);
     }
-    // The demand allows the nodes of all partitions of the job.
-    let demand = Arc::new(demand_in(core.store.demand_of(index), &ground.section.options.name));
+    let demand = demand_on(core, own, ground);
     core.examine_part_if_watched(index, &demand, GangPart::Whole);
     let context = core.context(core.store[index].attempt_id());
     decide_for(&core.profile.scheduler, &demand, context, &core.fleet, core.deciding.grouping, 1)
