@@ -1,6 +1,7 @@
 //! `dryrack explain`: says why a job waits, or why it is placed where it is.
 
 mod admission;
+mod change;
 
 use std::path::PathBuf;
 
@@ -12,13 +13,14 @@ use super::guard::guarded;
 use super::logs::{WholeLog, read_whole};
 use super::output::{Format, print, print_json};
 use super::replay::profile_of;
+use change::least_change;
 use dryrack_control::AnalysesAhead;
 use dryrack_engine::{Explanation, ReplicaStanding, UnmetDependency, explain as explain_job};
 use dryrack_event::{Event, Histogram, Input, Outcome, Phase, Reason, Record, RecordBody, Refusal};
 use dryrack_fleet::{NodeState, Placement};
 use dryrack_ids::{AttemptId, GpuId, JobId, Names};
 use dryrack_report::{Filter, record_line, table};
-use dryrack_scheduler::{Decision, Examination, FilterName, NodeFinding};
+use dryrack_scheduler::{Decision, Examination, NodeFinding};
 use dryrack_units::SimTime;
 use dryrack_workload::{Condition, Demand, Pick};
 
@@ -550,58 +552,6 @@ pub fn tasks_of(demand: &Demand) -> Tasks {
         Some(Pick::AllGpus(_)) => Tasks::EachPicked,
         _ if demand.tasks > 1 => Tasks::Gang,
         _ => Tasks::One,
-    }
-}
-
-/// The node with the fewest obstacles, and what they are. On a tie, the node that lacks the smallest shares wins, then
-/// the node declared first. If all picked nodes are needed, the text lists every picked node that has an obstacle.
-fn least_change(examination: &Examination, tasks: Tasks, names: &Names) -> Option<String> {
-    let refused = || examination.nodes.iter().filter(|node| !node.verdict.is_fit());
-    // A node without an obstacle was not examined, so nothing is known of what would help there.
-    let is_known = |node: &&NodeFinding| !node.refusals.is_empty() || !node.shortages.is_empty();
-    let missing = |node: &NodeFinding| node.shortages.iter().map(|short| short.missing.get()).sum::<u32>();
-    let key = |node: &&NodeFinding| (parts(node).len(), missing(node), node.node);
-    let nearest = || refused().filter(is_known).min_by_key(key);
-    match tasks {
-        Tasks::Untried => None,
-        Tasks::One => nearest().map(|node| format!("{} would fit {}", names.node(node.node), obstacles(node))),
-        Tasks::Gang => nearest().map(|node| format!("{} would fit a task {}", names.node(node.node), obstacles(node))),
-        Tasks::EachPicked => {
-            let picked = refused().filter(|node| node.verdict.reason() != Some(Reason::NotPicked));
-            let parts: Vec<String> =
-                picked.map(|node| format!("{} would fit {}", names.node(node.node), obstacles(node))).collect();
-            (!parts.is_empty()).then(|| parts.join(", and "))
-        }
-    }
-}
-
-/// Whether a refusal is one of the shortages of a node.
-fn is_shortage(filter: &str, reason: Reason) -> bool {
-    filter == FilterName::Resources.name() || (filter == "NodeResourcesFit" && reason != Reason::TooManyPods)
-}
-
-/// The obstacles on a node, such as `without node_not_ready and with 2 GPUs free instead of 1`.
-fn obstacles(node: &NodeFinding) -> String {
-    parts(node).join(" and ")
-}
-
-fn parts(node: &NodeFinding) -> Vec<String> {
-    let mut parts: Vec<String> = (node.refusals.iter())
-        .filter(|(filter, reason)| node.shortages.is_empty() || !is_shortage(filter, *reason))
-        .map(|(_, reason)| format!("without {reason}"))
-        .collect();
-    parts.extend(
-        (node.shortages.iter())
-            .map(|short| format!("with {} free instead of {}", so_much(&short.needed, &short.resource), short.free)),
-    );
-    parts
-}
-
-/// A quantity in words, such as `1 GPU`, `2 GPUs` or `64GiB RAM`.
-fn so_much(needed: &str, resource: &str) -> String {
-    match (needed, resource) {
-        ("1", "GPUs") => "1 GPU".to_string(),
-        _ => format!("{needed} {resource}"),
     }
 }
 

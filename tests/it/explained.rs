@@ -8,6 +8,9 @@ trials! {
     Nothing: [
         what_passed_the_head_is_explained,
         who_holds_the_turns_of_an_array_is_named,
+        each_node_of_two_partitions_counts_once,
+        a_partition_that_does_not_allow_the_job_says_why,
+        a_change_that_is_proposed_can_be_made,
     ]
 }
 
@@ -54,4 +57,97 @@ fn who_holds_the_turns_of_an_array_is_named() {
     stdout(dir.path(), &["run", "array.yaml", "--out", "."], 0);
     let said = stdout(dir.path(), &["explain", "events.jsonl", "--job", "sweep_4", "--at", "1m"], 0);
     assert!(said.contains("waits for a turn, which sweep_1, sweep_2 hold\n"), "{said}");
+}
+
+/// `both` is in both partitions, `urgent` only in the one that goes first. Every node is busy.
+const SHARED_NODES: &str = "\
+scenario: Two partitions that share two nodes
+profile: slurm-22.05-builtin
+slurm:
+  partitions:
+    - {name: all, nodes: [n1, n2, n3], default: true}
+    - {name: high, nodes: [n1, n2], priority_tier: 5}
+nodes: [{name: n1, cpus: 8}, {name: n2, cpus: 8}, {name: n3, cpus: 8}]
+jobs:
+  - {name: busy, count: 3, cpus: 8, estimate: 1h, duration: 30m}
+  - {name: urgent, at: 1m, cpus: 8, partition: high, estimate: 1h, duration: 4m}
+  - {name: both, at: 2m, cpus: 8, partition: \"all,high\", estimate: 1h, duration: 4m}
+expect: [{job: both, is: running, by: 1h}]
+";
+
+fn each_node_of_two_partitions_counts_once() {
+    let dir = empty();
+    std::fs::write(dir.path().join("shared.yaml"), SHARED_NODES).expect("a folder of our own");
+    stdout(dir.path(), &["run", "shared.yaml", "--out", "."], 0);
+    let said = stdout(dir.path(), &["explain", "events.jsonl", "--job", "both", "--at", "5m"], 0);
+    assert!(said.contains("held           2 held_for_priority, 1 insufficient_cpu\n"), "{said}");
+}
+
+/// `both` is too long for `short`, and waits for the node of `batch`. `n4` is in no partition.
+const ONE_TOO_SHORT: &str = "\
+scenario: A job that is too long for one of its partitions
+profile: slurm-22.05-builtin
+slurm:
+  partitions:
+    - {name: batch, nodes: [n1], default: true}
+    - {name: short, nodes: [n2, n3], priority_tier: 2, max_time: 10m}
+nodes: [{name: n1, cpus: 8}, {name: n2, cpus: 8}, {name: n3, cpus: 8}, {name: n4, cpus: 8}]
+jobs:
+  - {name: first, cpus: 8, estimate: 1h, duration: 30m}
+  - {name: both, at: 1m, cpus: 8, partition: \"batch,short\", estimate: 1h, duration: 4m}
+expect: [{job: both, is: running, by: 1h}]
+";
+
+fn a_partition_that_does_not_allow_the_job_says_why() {
+    let dir = empty();
+    std::fs::write(dir.path().join("short.yaml"), ONE_TOO_SHORT).expect("a folder of our own");
+    stdout(dir.path(), &["run", "short.yaml", "--out", "."], 0);
+    let said = stdout(dir.path(), &["explain", "events.jsonl", "--job", "both", "--at", "5m"], 0);
+    for line in [
+        "      2 nodes  partition_time_limit     PartitionTimeLimit: its time limit exceeds that of its partition\n",
+        "      1 node   insufficient_cpu         too little CPU is free\n",
+        "      1 node   partition_mismatch       outside the partition in which the job was tried\n",
+    ] {
+        assert!(said.contains(line), "{said}");
+    }
+}
+
+/// `wide` needs two nodes of the partition, which has one. `elsewhere` picks a node that is too small.
+const CHANGES: &str = "\
+scenario: Nodes outside what the jobs ask for
+profile: slurm-22.05-builtin
+slurm: {partitions: [{name: one, nodes: [n1], default: true}]}
+nodes: [{name: n1, cpus: 8}, {name: n2, cpus: 8}]
+jobs:
+  - {name: wide, tasks: 2, gang: spread, cpus: 8, estimate: 1h, duration: 1m}
+unplaced: ignore
+until: 1h
+expect: [{job: wide, is: pending, until: 1h}]
+";
+
+const PICKED: &str = "\
+scenario: A node that is picked by hand and too small
+profile: fifo
+nodes: [{name: n1, cpus: 4}, {name: n2, cpus: 8}]
+jobs: [{name: picks, cpus: 8, on: [n1], duration: 1m}]
+unplaced: ignore
+until: 1h
+expect: [{job: picks, is: pending, until: 1h}]
+";
+
+fn a_change_that_is_proposed_can_be_made() {
+    let dir = empty();
+    let change = |scenario: &str, job: &str, at: &str| {
+        std::fs::write(dir.path().join("s.yaml"), scenario).expect("a folder of our own");
+        stdout(dir.path(), &["run", "s.yaml", "--out", "."], 0);
+        let line = ["explain", "events.jsonl", "--job", job, "--at", at, "--format", "json"];
+        let said: serde_json::Value = serde_json::from_str(&stdout(dir.path(), &line, 0)).expect("JSON");
+        said["now"]["least_change"].as_str().map(str::to_string)
+    };
+    let expected = "n2 would fit a task as a node of the partition in which the job was tried";
+    assert_eq!(change(CHANGES, "wide", "1m").as_deref(), Some(expected));
+    assert_eq!(change(PICKED, "picks", "1m").as_deref(), Some("n1 would fit with 8 CPU free instead of 4"));
+    // It fits, or is refused by a limit.
+    assert_eq!(change(ONE_TOO_SHORT, "both", "5m"), None);
+    assert_eq!(change(ONE_TOO_SHORT, "first", "5m"), None);
 }
