@@ -19,7 +19,7 @@ use dryrack_ids::{AttemptId, JobId, NodeId};
 use dryrack_objects::ClusterObjects;
 use dryrack_scheduler::{Examination, GangPart};
 use dryrack_units::{SimDuration, SimTime};
-use dryrack_workload::Demand;
+use dryrack_workload::{Demand, JobSpec};
 
 /// The time at which something is due, and the reason.
 pub(crate) type Due = (SimTime, &'static str);
@@ -264,6 +264,11 @@ pub(crate) trait Flow {
     /// Emits what would be decided about a demand now. Nothing is placed.
     fn evaluate(&mut self, core: &mut Core, name: &Arc<str>, demand: &Demand) {
         core.evaluate(name, demand);
+    }
+
+    /// As [`Flow::evaluate`], for a job whose answer depends on more than its demand.
+    fn evaluate_job(&mut self, core: &mut Core, spec: &JobSpec) {
+        self.evaluate(core, &spec.name, &spec.demand);
     }
 
     /// The part of a replica's demand that one decision covers. `None` if the flow places whole demands.

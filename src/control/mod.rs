@@ -222,7 +222,10 @@ impl Control {
                 flow.decided(core, *attempt, placement.as_ref())
             }
             Input::External(External::Said(said)) => flow.said(core, said),
-            Input::Evaluate { name, demand } => flow.evaluate(core, name, demand),
+            Input::Evaluate { name, demand, spec } => match spec {
+                Some(spec) => flow.evaluate_job(core, spec),
+                None => flow.evaluate(core, name, demand),
+            },
             Input::Wakeup => {}
         }
     }

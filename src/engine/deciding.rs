@@ -87,7 +87,7 @@ impl<'d> Deciding<'d> {
     fn request_decision(&mut self, now: SimTime, fleet: &Fleet) {
         let mut answer = Answer::default();
         for question in std::mem::take(&mut self.questions) {
-            let Input::Evaluate { name, demand } = question else { continue };
+            let Input::Evaluate { name, demand, .. } = question else { continue };
             let one = self.decider.evaluate(now, fleet, &name, &demand);
             answer.inputs.extend(one.inputs);
             answer.is_last |= one.is_last;

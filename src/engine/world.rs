@@ -431,7 +431,7 @@ impl<'a> World<'a> {
             }
             Due::Evaluate(job) => {
                 let spec = &self.arrival_source.of(job).spec;
-                inputs.push(Input::Evaluate { name: Arc::clone(&spec.name), demand: Arc::clone(&spec.demand) });
+                inputs.push(Input::evaluate(spec));
             }
         }
     }

@@ -93,6 +93,8 @@ pub enum Input {
     Evaluate {
         name: Arc<str>,
         demand: Arc<Demand>,
+        /// The job, if the answer depends on more than its demand, as in a Slurm cluster.
+        spec: Option<Arc<JobSpec>>,
     },
     /// Only time has passed: a timer or a pass is due.
     Wakeup,
@@ -220,6 +222,12 @@ pub enum InputClass {
 }
 
 impl Input {
+    /// The question whether a job would be placed.
+    pub fn evaluate(spec: &Arc<JobSpec>) -> Input {
+        let (name, demand) = (Arc::clone(&spec.name), Arc::clone(&spec.demand));
+        Input::Evaluate { name, demand, spec: spec.slurm.is_some().then(|| Arc::clone(spec)) }
+    }
+
     /// The declaration, if the input is one. Code that follows only what exists needs no other input.
     pub fn declaration(&self) -> Option<Declaration<'_>> {
         match self {

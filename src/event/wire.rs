@@ -87,6 +87,8 @@ pub enum Wire {
     Evaluate {
         name: Arc<str>,
         demand: Arc<Demand>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        spec: Option<Arc<JobSpec>>,
     },
     Reconfigure {
         profile: Arc<str>,
@@ -144,7 +146,7 @@ conversions! {
     (Wire::Scale { job, replicas }) = (Input::User(UserRequest::Scale { job, replicas }));
     (Wire::Submit { job, spec }) = (Input::Submit { job, spec });
     (Wire::Wakeup) = (Input::Wakeup);
-    (Wire::Evaluate { name, demand }) = (Input::Evaluate { name, demand });
+    (Wire::Evaluate { name, demand, spec }) = (Input::Evaluate { name, demand, spec });
     (Wire::Reconfigure { profile }) = (Input::Fleet(FleetFact::Reconfigure { profile }));
     (Wire::Decided { attempt, placement }) = (Input::External(External::Decided { attempt, placement }));
     (Wire::Outside(said)) = (Input::External(External::Said(said)));

@@ -69,7 +69,7 @@ impl<'a> Agenda<'a> {
         }
         while let Some((_, job)) = work.evaluations.get(self.evaluated).filter(|(at, _)| *at <= now) {
             let spec = &work.arrivals[job.index()].spec;
-            later.push(Input::Evaluate { name: Arc::clone(&spec.name), demand: Arc::clone(&spec.demand) });
+            later.push(Input::evaluate(spec));
             self.evaluated += 1;
         }
         inputs.extend(later);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Core;
 use super::parts::clock::last_step;
 use super::store::ReplicaIndex;
-use dryrack_event::Event;
+use dryrack_event::{Event, Histogram, Refusal};
 use dryrack_fleet::Moment;
 use dryrack_ids::{AttemptId, FleetId, NodeId};
 use dryrack_scheduler::{Candidate, Decision, Draw, PlacementContext, evaluate, still_fits};
@@ -36,13 +36,18 @@ impl Core {
 
     /// Emits what the scheduler would decide about a demand now. Nothing is placed.
     pub(crate) fn evaluate(&mut self, name: &Arc<str>, demand: &Demand) {
+        self.answer(name, |core| evaluate(&core.profile.scheduler, demand, &core.fleet, core.deciding.grouping));
+    }
+
+    /// Emits the answer to the question whether a job would be placed.
+    pub(crate) fn answer(&mut self, name: &Arc<str>, evaluate: impl FnOnce(&Core) -> (Option<Refusal>, Histogram)) {
         // What a question reads is not kept, so that it changes no decision.
         let moment = self.fleet.moment();
         let read = self.profile.scheduler.read_by_stages();
         let time = if read.time { last_step(self.now) } else { moment.time };
         let pending = if read.queue { self.store.pending() } else { moment.pending };
         self.fleet.set_moment(Moment { time, pending });
-        let (refusal, reasons) = evaluate(&self.profile.scheduler, demand, &self.fleet, self.deciding.grouping);
+        let (refusal, reasons) = evaluate(self);
         self.fleet.set_moment(moment);
         self.emit(Event::Evaluated { name: Arc::clone(name), refusal, reasons });
     }

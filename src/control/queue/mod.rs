@@ -47,6 +47,7 @@ use dryrack_ids::{AttemptId, NodeId};
 use dryrack_planted::planted;
 use dryrack_scheduler::{Backfill, Decision, Discipline, Grouping, Lines, WaitQueue, decide_for};
 use dryrack_units::{SimDuration, SimTime};
+use dryrack_workload::JobSpec;
 use open_decision::OpenDecision;
 use turns::Turns;
 
@@ -395,6 +396,10 @@ impl Flow for Queue {
     fn waiting_changes(&self, core: &Core) -> WaitingChanges {
         let at = if self.queue.moves_with_time() { core.now } else { SimTime::ZERO };
         (self.queue.changes(), at)
+    }
+
+    fn evaluate_job(&mut self, core: &mut Core, spec: &JobSpec) {
+        self.evaluate_in_slurm(core, spec);
     }
 
     fn waits_for_admission(&self) -> bool {

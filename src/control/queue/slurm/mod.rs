@@ -10,6 +10,7 @@
 
 mod charging;
 mod cluster;
+mod evaluate;
 mod fair;
 mod ground;
 mod limits;

@@ -1,0 +1,98 @@
+//! Whether a job would be placed in a Slurm cluster. The order of the queue does not count.
+
+use super::Ground;
+use super::cluster::requested;
+use super::pass::with_closed;
+use super::section::ReservedNodes;
+use super::usage::qos_of;
+use crate::core::Core;
+use crate::queue::Queue;
+use crate::queue::slots::plain::{Nodes, fleet_with_only};
+use crate::queue::slots::time::{SECOND, YEAR, down_to};
+use dryrack_event::{Histogram, Reason, Refusal};
+use dryrack_fleet::Fleet;
+use dryrack_scheduler::evaluate;
+use dryrack_scheduler::slurm::{HeldOf, demand_in};
+use dryrack_units::SimDuration;
+use dryrack_workload::JobSpec;
+
+/// Why a job would not be placed; `None` and no reason if it would.
+type Answer = (Option<Refusal>, Histogram);
+
+impl Queue {
+    /// Emits what would be decided about a job now. A job in several partitions would be placed if it would be in one.
+    pub(in crate::queue) fn evaluate_in_slurm(&mut self, core: &mut Core, spec: &JobSpec) {
+        if let Some(slurm) = &mut self.slurm {
+            slurm.follow_fleet(core);
+        }
+        self.count_usage(core);
+        core.answer(&spec.name, |core| {
+            let Some(slurm) = &self.slurm else {
+                return evaluate(&core.profile.scheduler, &spec.demand, &core.fleet, core.deciding.grouping);
+            };
+            let sections = slurm.sections_of(spec);
+            let is_one_of_several = sections.len() > 1;
+            let answers =
+                sections.into_iter().map(|section| self.evaluated_in(core, spec, (section, is_one_of_several)));
+            // It may fit later in a partition if it would fit in this partition on an empty cluster.
+            let rank = |(refusal, _): &Answer| match refusal {
+                None => 0,
+                Some(Refusal::Unfit) => 1,
+                Some(Refusal::Never) => 2,
+            };
+            answers.min_by_key(rank).expect("a job is in a partition")
+        });
+    }
+
+    fn evaluated_in(&self, core: &Core, spec: &JobSpec, (section, is_one_of_several): (usize, bool)) -> Answer {
+        let slurm = self.slurm.as_ref().expect("the caller has it");
+        let all = |refusal, reason| (Some(refusal), Histogram::of(reason, core.fleet.len().max(1) as u32));
+        if let Some(reason) = slurm.why_not_allowed(spec, section).or_else(|| never_by_qos(core, spec)) {
+            return all(Refusal::Never, reason);
+        }
+        let own = slurm.reservation_of(core, spec);
+        if let Some(own) = own {
+            let ReservedNodes { from, until, .. } = &slurm.reservations[own];
+            if core.now >= *until {
+                return all(Refusal::Never, Reason::Reservation);
+            }
+            if core.now < *from {
+                return all(Refusal::Unfit, Reason::Reservation);
+            }
+        }
+        if let Some(reason) = self.denied_by_qos(core, spec) {
+            return all(Refusal::Unfit, reason);
+        }
+        let ground = Ground { section: &slurm.partitions[section], reservations: &slurm.reservations, own };
+        on_ground(core, spec, &ground, is_one_of_several)
+    }
+}
+
+/// Why the QOS of a job does not let it start even if nothing else runs. `None` if it does.
+fn never_by_qos(core: &Core, spec: &JobSpec) -> Option<Reason> {
+    let qos = core.profile.slurm.as_ref()?.qos(qos_of(spec)?)?;
+    qos.denies(requested(spec), spec.estimate.unwrap_or(SimDuration::MAX), HeldOf::default())
+}
+
+/// The answer if only the nodes of the ground count that no reservation keeps from the job.
+fn on_ground(core: &Core, spec: &JobSpec, ground: &Ground<'_>, is_one_of_several: bool) -> Answer {
+    // The demand allows the nodes of all partitions of the job.
+    let narrow = is_one_of_several.then(|| demand_in(&spec.demand, &ground.section.options.name));
+    let demand = narrow.as_ref().unwrap_or(&spec.demand);
+    let (now, limit) = (down_to(core.now, SECOND), spec.estimate.unwrap_or(YEAR));
+    let evaluate = |fleet: &Fleet| evaluate(&core.profile.scheduler, demand, fleet, core.deciding.grouping);
+    let reserved = ground.reserved_nodes(now, limit);
+    if reserved.is_empty() {
+        return evaluate(&core.fleet);
+    }
+    let open = Nodes::of(ground.nodes(now, limit).into_iter(), core.fleet.len());
+    let of_open = evaluate(&fleet_with_only(core, &open));
+    if of_open.0.is_none() {
+        return of_open;
+    }
+    let closed: Vec<_> = reserved.into_iter().map(|node| (node, Reason::InReservation)).collect();
+    match evaluate(&core.fleet) {
+        (None, _) => (Some(Refusal::Unfit), closed.iter().map(|(_, reason)| (*reason, 1)).collect()),
+        (refusal, reasons) => (refusal, with_closed(core, demand, &reasons, &closed)),
+    }
+}
