@@ -9,8 +9,9 @@ use dryrack_engine::Rehearsal;
 use dryrack_fleet::{NodeShape, offer_of};
 use dryrack_metrics::{Estimate, ResampledFrom, RunAccount, estimate_difference};
 use dryrack_profile::{load_profile, profile_names};
+use dryrack_scheduler::slurm::{Partition, partition_label};
 use dryrack_units::{Bytes, MilliCpu, SimTime};
-use dryrack_yaml::{Node, Report, Tree, emit, parse};
+use dryrack_yaml::{Node, Report, Tree, emit, is_pattern, matches_pattern, parse};
 
 /// The profiles that are tried in place of a profile with one queue. Backfilling with many reservations takes long, so
 /// `conservative` is left out.
@@ -115,7 +116,9 @@ pub fn changes(rehearsal: &Rehearsal) -> Changes {
     let mut report = Report::default();
     let source = report.add_source("the scenario", &*rehearsal.source);
     let Some(tree) = parse(&rehearsal.source, source, &mut report) else { return Changes::default() };
-    let mut found = of_nodes(&entries(&tree, rehearsal));
+    // Partitions of a profile's file cannot be changed by `--set`.
+    let slurm = rehearsal.profile.slurm.as_ref().filter(|_| tree.get("slurm").is_some());
+    let mut found = of_nodes(&entries(&tree, rehearsal), slurm.map_or(&[], |slurm| &slurm.partitions));
     found.changes.extend(of_profiles(rehearsal));
     found.changes.extend(of_jobs(&tree));
     found
@@ -154,14 +157,16 @@ fn kinds<'a, 't>(entries: &'a [NodeEntry<'t>]) -> Vec<&'a NodeEntry<'t>> {
     entries.iter().filter(is_new).collect()
 }
 
-fn of_nodes(entries: &[NodeEntry<'_>]) -> Changes {
+fn of_nodes(entries: &[NodeEntry<'_>], partitions: &[Partition]) -> Changes {
     let mut kinds = kinds(entries);
     let kinds_left_out = kinds.len().saturating_sub(MOST_KINDS);
     kinds.truncate(MOST_KINDS);
     let mut changes = Vec::new();
     for entry in &kinds {
         let what = format!("one more node like {} ({})", entry.name, called(entry.shape));
-        changes.push(Change { what, set: vec![one_more(entry)], profile: None });
+        let (name, set) = one_more(entry);
+        let set = std::iter::once(set).chain(joined(entry, &name, partitions)).collect();
+        changes.push(Change { what, set, profile: None });
     }
     for entry in kinds.iter().filter(|entry| !entry.shape.gpus.is_empty()) {
         let what = format!("one more GPU in each {}", entry.name);
@@ -195,24 +200,38 @@ fn quoted(name: &str) -> String {
     if name.contains('.') { format!("\"{name}\"") } else { name.to_string() }
 }
 
-/// A larger `count`, or a copy of the entry with another name.
-fn one_more(entry: &NodeEntry<'_>) -> String {
+/// Adds the new node to the partitions of the node that it is like, unless their lists or patterns already name it.
+fn joined(entry: &NodeEntry<'_>, name: &str, partitions: &[Partition]) -> impl Iterator<Item = String> {
+    let names_it = move |typed: &String| if is_pattern(typed) { matches_pattern(typed, name) } else { typed == name };
+    let lacks_it = move |partition: &&Partition| {
+        let is_of_it = entry.shape.labels.contains_key(&partition_label(&partition.name));
+        is_of_it && !partition.nodes.is_empty() && !partition.nodes.iter().any(names_it)
+    };
+    let lists = partitions.iter().filter(lacks_it);
+    lists.map(move |partition| format!("slurm.partitions.{}.nodes.+={name}", quoted(&partition.name)))
+}
+
+/// The name of one more node, and a larger `count` or a copy of the entry with another name.
+fn one_more(entry: &NodeEntry<'_>) -> (String, String) {
     if let Some(count) = entry.count {
-        return format!("nodes.{}.count={}", quoted(entry.name), count + 1);
+        let more = count + 1;
+        return (format!("{}-{more}", entry.name), format!("nodes.{}.count={more}", quoted(entry.name)));
     }
+    let name = format!("{}-more", entry.name);
     let mut copy = entry.tree.clone();
     if let Node::Map(entries) = &mut copy.node {
         entries.retain(|field| !["state", "gpu_states", "foreign"].contains(&field.key.as_str()));
         if let Some(Node::Scalar { text, .. }) =
             entries.iter_mut().find(|field| field.key == "name").map(|field| &mut field.value.node)
         {
-            text.push_str("-more");
+            text.clone_from(&name);
         }
     }
     // Text of a list with one item is `[…]`, on one line below the second level.
     let list = Tree { span: copy.span, node: Node::List(vec![copy]) };
     let text = emit(&list);
-    format!("nodes.+={}", text.trim().trim_start_matches('[').trim_end_matches(']'))
+    let set = format!("nodes.+={}", text.trim().trim_start_matches('[').trim_end_matches(']'));
+    (name, set)
 }
 
 /// One more GPU of the same type. `None` if the node has GPUs of several types.
@@ -236,7 +255,12 @@ fn of_profiles(rehearsal: &Rehearsal) -> Vec<Change> {
         let profile = load_profile(name, std::path::Path::new(""));
         profile.is_ok_and(|profile| !profile.historic && profile.flow.name() == own.flow.name())
     };
+    let may_have_slurm = |name: &&str| {
+        let profile = load_profile(name, std::path::Path::new(""));
+        profile.is_ok_and(|profile| profile.schedules_like_slurm())
+    };
     let names: Vec<&str> = match own.flow.is_queue() {
+        true if own.slurm.is_some() => profile_names().filter(may_have_slurm).collect(),
         true => QUEUES.to_vec(),
         false => profile_names().filter(is_of_flow).collect(),
     };
@@ -319,6 +343,38 @@ faults: [{at: 1h, node: big, becomes: ready}]
         assert_eq!(sum(set_of("twice the RAM in each node"), &ram), 2 * sum(&[], &ram));
         // 3 + 8 + 8 = 19 GPUs on 5 nodes. One more GPU in `big` does not change `big2`, which is another entry.
         assert_eq!(found, [(6, 20), (6, 27), (5, 22), (5, 20), (5, 19), (5, 19), (5, 19)]);
+    }
+
+    #[test]
+    fn one_more_node_of_a_slurm_cluster_joins_the_partitions_of_the_node_that_it_is_like() {
+        let text = "\
+scenario: Partitions by names, by a pattern, and of all nodes
+profile: slurm-22.05
+slurm:
+  partitions:
+    - {name: main, nodes: [n1, w-1, w-2], default: true}
+    - {name: pattern, nodes: [n*, w-*]}
+    - {name: other, nodes: [w-2]}
+    - {name: all}
+nodes: [{name: n1, cpus: 8}, {name: w, count: 2, cpus: 4}]
+jobs: [{name: one, cpus: 1, duration: 1h, estimate: 1h}]
+";
+        let load = |options: &Options| {
+            load_text("test.yaml", text, std::path::Path::new(""), options).unwrap_or_else(|faults| panic!("{faults}"))
+        };
+        let changes = changes(&load(&Options::default()).rehearsal).changes;
+        let label = |partition: &str| partition_label(partition);
+        for (change, name) in changes.iter().zip(["n1-more", "w-3"]) {
+            let changed = load(&Options { set: change.set.clone(), ..Options::default() }).rehearsal;
+            let node = changed.nodes.iter().find(|node| &*node.spec.name == name).expect("it is added");
+            let is_of = |partition: &&str| node.spec.shape.labels.contains_key(&label(partition));
+            let of: Vec<&str> = ["main", "pattern", "other", "all"].into_iter().filter(is_of).collect();
+            assert_eq!(of, ["main", "pattern", "all"], "{name}: {:?}", change.set);
+        }
+        // Other profiles cannot have `slurm`.
+        for change in changes.iter().filter(|change| change.profile.is_some()) {
+            load(&Options { profile: change.profile.clone(), ..Options::default() });
+        }
     }
 
     /// Nodes with 1 to 10 GPUs are ten kinds; one more of each of the first eight is tried.
