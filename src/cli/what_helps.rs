@@ -43,6 +43,9 @@ pub struct WhatHelpsArgs {
 /// The name of the scenario without a change.
 const UNCHANGED: &str = "unchanged";
 
+/// The fewest waiting hours of which a part is worth saving. Fewer hours are written as 0.0.
+const LEAST_HOURS: f64 = 0.05;
+
 /// The largest number of seeds of the file that are used without `--seeds`.
 const SEEDS: usize = 20;
 
@@ -195,7 +198,12 @@ impl Found<'_> {
 
     fn sentence(&self) -> String {
         let hours = self.base_hours();
-        let of = format!("All replicas together wait {hours:.1} h with {}.", counted(self.seeds.len(), "seed"));
+        let seeds = counted(self.seeds.len(), "seed");
+        let of = match () {
+            () if hours >= LEAST_HOURS => format!("All replicas together wait {hours:.1} h with {seeds}."),
+            () if hours > 0.0 => format!("All replicas together wait {} with {seeds}.", about_hours(hours)),
+            () => format!("No replica waits with {seeds}."),
+        };
         let never = match most_never(self.base) {
             None | Some(0) => String::new(),
             Some(1) => " 1 replica can never run, and is not counted.".to_string(),
@@ -214,10 +222,7 @@ impl Found<'_> {
         let hours = self.base_hours();
         let row = |saving: &Saving| {
             let saved = saving.saved.map_or_else(|| "not run".to_string(), |saved| hours_text(&saved));
-            let share = saving
-                .saved
-                .filter(|_| hours > 0.0)
-                .map_or(String::new(), |saved| format!("{}%", rounded::<0>(saved.mean / hours * 100.0)));
+            let share = saving.saved.map_or(String::new(), |saved| share_text(saved.mean, hours));
             let flags = saving.fault.clone().unwrap_or_else(|| self.flags(&saving.change));
             self.cells([saving.change.what.clone(), saved, share], saving.p95, saving.never, flags)
         };
@@ -293,8 +298,11 @@ impl Found<'_> {
 /// The change that saves most, as a sentence. A change clearly saves hours if its whole interval is above 0, or if it
 /// saves the same with each seed. `savings` are sorted.
 fn best_text(savings: &[Saving], hours: f64) -> String {
+    if hours < LEAST_HOURS {
+        return "There is next to nothing to save.".to_string();
+    }
     let known = savings.iter().filter_map(|saving| Some((saving, saving.saved?)));
-    let saves: Vec<(&Saving, Estimate)> = known.filter(|(_, saved)| hours > 0.0 && saved.mean > 0.0).collect();
+    let saves: Vec<(&Saving, Estimate)> = known.filter(|(_, saved)| saved.mean > 0.0).collect();
     let Some((best, most)) = saves.first() else {
         return "No single change that was tried saves any of it.".to_string();
     };
@@ -312,6 +320,20 @@ fn best_text(savings: &[Saving], hours: f64) -> String {
             amount(saved.mean)
         ),
     }
+}
+
+/// The saved part of all waiting hours. Empty if there are too few of them. A loss of many times as many has no number, which
+/// would mostly say how few they are.
+fn share_text(saved: f64, hours: f64) -> String {
+    match saved / hours * 100.0 {
+        _ if hours < LEAST_HOURS => String::new(),
+        share if share < -999.0 => "<-999%".to_string(),
+        share => format!("{}%", rounded::<0>(share)),
+    }
+}
+
+fn about_hours(hours: f64) -> String {
+    about(SimDuration::from_nanos((hours * 3.6e12) as u64))
 }
 
 /// A number with this many decimals; 0 never has a minus sign.
@@ -367,6 +389,13 @@ mod tests {
         let mut few = saving("A", 5.0, None);
         few.saved.as_mut().expect("it has one").is_constant = false;
         assert_eq!(best_text(&[few], 20.0), "No change clearly saves any; the most on average is A: 5.0 h.");
+    }
+
+    #[test]
+    fn where_almost_nothing_waits_no_part_of_it_is_said_to_be_saved() {
+        assert_eq!(best_text(&[saving("A", 0.04, None)], 0.04), "There is next to nothing to save.");
+        assert_eq!((share_text(-14.1, 0.045), share_text(0.0, 0.0)), (String::new(), String::new()));
+        assert_eq!((share_text(-14.1, 0.1), share_text(-7.0, 3.5)), ("<-999%".into(), "-200%".into()));
     }
 
     #[test]
