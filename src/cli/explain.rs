@@ -58,7 +58,7 @@ pub fn explain(args: &ExplainArgs, format: Format) -> ExitResult {
         return Err(Failure::Input(message));
     }
     match format {
-        Format::Json => print_json(&as_json(&explained, job, tasks(&log.records, job), &log.names))?,
+        Format::Json => print_json(&as_json(&explained, at, (job, tasks(&log.records, job)), &log.names))?,
         Format::Human => print(&format!(
             "{}{}",
             beyond(at, log.footer.end_ns),
@@ -428,12 +428,18 @@ fn other_nodes(examination: &Examination, shown: usize, names: &Names) -> Vec<Ve
     others.into_iter().take(left).enumerate().map(|(index, finding)| row((index + shown, finding))).collect()
 }
 
+/// The nodes of a decision that refuses a job.
 fn node_table(examination: &Examination, names: &Names) -> String {
+    let is_of_gang = matches!(
+        &examination.decision,
+        Decision::Refuse { reasons, .. } if reasons.contains(Reason::GangIncomplete)
+    );
+    let of_fit = if is_of_gang { Reason::GangIncomplete.name() } else { "no reason of its own" };
     let rows: Vec<Vec<String>> = (examination.nodes.iter().take(SHOWN))
         .map(|node| {
             let refusals: Vec<&str> = node.refusals.iter().map(|(_, reason)| reason.name()).collect();
             let said = match (refusals.is_empty(), node.verdict.reason()) {
-                (true, None) => "fits".to_string(),
+                (true, None) => of_fit.to_string(),
                 (true, Some(reason)) => reason.name().to_string(),
                 (false, _) => refusals.join(", "),
             };
@@ -567,7 +573,7 @@ fn place(placement: &Placement, names: &Names) -> String {
 }
 
 /// The whole explanation as JSON for programs.
-pub fn as_json(explained: &Explanation, job: JobId, tasks: Tasks, names: &Names) -> Value {
+pub fn as_json(explained: &Explanation, asked: Option<SimTime>, (job, tasks): (JobId, Tasks), names: &Names) -> Value {
     let ready = explained.fleet.iter().filter(|(_, node)| node.status.state == NodeState::Ready).count();
     let decided = |at: SimTime, examination: &Examination| json!({"at_seconds": at.as_secs_f64(), "examination": examination_json(examination, tasks, names)});
     let attempts = |attempts: &[AttemptId]| attempts.iter().map(|attempt| names.attempt(*attempt)).collect::<Vec<_>>();
@@ -584,7 +590,8 @@ pub fn as_json(explained: &Explanation, job: JobId, tasks: Tasks, names: &Names)
     let mut value = json!({
         "job": names.job(job),
         "replica": names.replica(job, explained.replica),
-        "at_seconds": explained.at.as_secs_f64(),
+        "at_seconds": asked.unwrap_or(explained.at).as_secs_f64(),
+        "last_record_seconds": explained.at.as_secs_f64(),
         "nodes_ready": ready,
         "replicas": explained.replicas.iter().enumerate().map(replica).collect::<Vec<_>>(),
         "placed": explained.placed.as_ref().map(|here| {

@@ -9,7 +9,7 @@ use dryrack_event::{Outcome, Phase};
 use dryrack_expect::Verdict;
 use dryrack_ids::AttemptId;
 use dryrack_metrics::{Blame, Function, JobAccount, Metrics, ReplicaAccount, RunAccount, Series, Value, wait_sections};
-use dryrack_units::{SimDuration, counted, grouped};
+use dryrack_units::{SimDuration, SimTime, counted, grouped};
 
 pub struct Heading<'a> {
     pub title: &'a str,
@@ -295,27 +295,25 @@ pub(super) fn replica_name(attempt: AttemptId, job: &str) -> String {
 }
 
 fn used(accounts: &RunAccount, metrics: &Metrics) -> String {
-    let share = |name| match metrics.get(name) {
-        Some(Value::Ratio(ratio)) => format!("{:.1}%", ratio * 100.0),
-        _ => "no GPU was ready".to_string(),
+    let share = |name, what| match metrics.get(name) {
+        Some(Value::Ratio(ratio)) => format!("{:.1}% of ", ratio * 100.0),
+        _ if accounts.now == SimTime::ZERO => String::new(),
+        _ => format!("no {what} was ready of "),
     };
     let gpus: usize = accounts.nodes.iter().map(|node| node.gpu_count()).sum();
     let cores: u64 = accounts.nodes.iter().map(|node| node.spec.shape.cpu_capacity().get()).sum();
     let mut parts = Vec::new();
     if gpus > 0 {
-        parts.push(format!("{} of {}", share("gpu_allocated"), counted(gpus, "GPU")));
+        parts.push(format!("{}{}", share("gpu_allocated", "GPU"), counted(gpus, "GPU")));
     }
-    parts.push(format!("{} of {} cores", share("cpu_allocated"), dryrack_units::MilliCpu::new(cores)));
+    parts.push(format!("{}{} cores", share("cpu_allocated", "core"), dryrack_units::MilliCpu::new(cores)));
     let makespan = match metrics.get("makespan_seconds") {
         Some(Value::Time(time)) if time > SimDuration::ZERO => format!(", makespan {}", about(time)),
         _ => String::new(),
     };
     let made = made(metrics, accounts.currency.as_deref());
-    format!(
-        "allocated  of ready time: {} on {}{makespan}\n{made}",
-        parts.join(", "),
-        counted(accounts.nodes.len(), "node")
-    )
+    let of = if accounts.now == SimTime::ZERO { "unknown, because no time passed" } else { "of ready time" };
+    format!("allocated  {of}: {} on {}{makespan}\n{made}", parts.join(", "), counted(accounts.nodes.len(), "node"))
 }
 
 /// Lines such as `instances  3, at most 2 at a time, 1 taken away, 5.25 hours in total`, `cost       39.10, 730.00 a month`

@@ -11,6 +11,8 @@ trials! {
         each_node_of_two_partitions_counts_once,
         a_partition_that_does_not_allow_the_job_says_why,
         a_change_that_is_proposed_can_be_made,
+        the_time_of_an_explanation_is_the_one_asked_for,
+        a_node_that_would_take_a_task_of_a_gang_is_not_said_to_refuse_because_it_fits,
     ]
 }
 
@@ -112,7 +114,7 @@ fn a_partition_that_does_not_allow_the_job_says_why() {
     }
 }
 
-/// `wide` needs two nodes of the partition, which has one. `elsewhere` picks a node that is too small.
+/// `wide` needs two nodes of the partition, which has one.
 const CHANGES: &str = "\
 scenario: Nodes outside what the jobs ask for
 profile: slurm-22.05-builtin
@@ -126,11 +128,12 @@ expect: [{job: wide, is: pending, until: 1h}]
 ";
 
 const PICKED: &str = "\
-scenario: A node that is picked by hand and too small
+scenario: A node that is picked by hand and busy
 profile: fifo
-nodes: [{name: n1, cpus: 4}, {name: n2, cpus: 8}]
-jobs: [{name: picks, cpus: 8, on: [n1], duration: 1m}]
-unplaced: ignore
+nodes: [{name: n1, cpus: 8}, {name: n2, cpus: 8}]
+jobs:
+  - {name: busy, cpus: 8, on: [n1], duration: 2h}
+  - {name: picks, cpus: 8, on: [n1], duration: 1m}
 until: 1h
 expect: [{job: picks, is: pending, until: 1h}]
 ";
@@ -146,8 +149,38 @@ fn a_change_that_is_proposed_can_be_made() {
     };
     let expected = "n2 would fit a task as a node of the partition in which the job was tried";
     assert_eq!(change(CHANGES, "wide", "1m").as_deref(), Some(expected));
-    assert_eq!(change(PICKED, "picks", "1m").as_deref(), Some("n1 would fit with 8 CPU free instead of 4"));
-    // It fits, or is refused by a limit.
+    assert_eq!(change(PICKED, "picks", "1m").as_deref(), Some("n1 would fit with 8 CPU free instead of 0"));
+    // A limit refuses it, and there is room.
     assert_eq!(change(ONE_TOO_SHORT, "both", "5m"), None);
-    assert_eq!(change(ONE_TOO_SHORT, "first", "5m"), None);
+}
+
+/// No record lies between the last pass, soon after 1m, and 5m.
+fn the_time_of_an_explanation_is_the_one_asked_for() {
+    let dir = empty();
+    std::fs::write(dir.path().join("short.yaml"), ONE_TOO_SHORT).expect("a folder of our own");
+    stdout(dir.path(), &["run", "short.yaml", "--out", "."], 0);
+    let line = ["explain", "events.jsonl", "--job", "both", "--at", "5m", "--format", "json"];
+    let said: serde_json::Value = serde_json::from_str(&stdout(dir.path(), &line, 0)).expect("JSON");
+    let last = said["last_record_seconds"].as_f64().expect("a time");
+    assert_eq!(said["at_seconds"].to_string(), "300.0");
+    assert!((60.0..120.0).contains(&last), "{said}");
+}
+
+/// Each node takes two of the four tasks, which need one node. The run ends when it begins, so no time passes.
+fn a_node_that_would_take_a_task_of_a_gang_is_not_said_to_refuse_because_it_fits() {
+    let dir = empty();
+    let scenario = "\
+scenario: A gang that needs one node
+nodes: [{name: n, count: 2, gpus: 2, gpu: l4}]
+jobs: [{name: gang, tasks: 4, gang: strict_pack, gpus: 1, duration: 1m}]
+expect: [{job: gang, is: never_fits}]
+";
+    std::fs::write(dir.path().join("gang.yaml"), scenario).expect("a folder of our own");
+    let said = stdout(dir.path(), &["run", "gang.yaml", "--out", "."], 0);
+    assert!(said.contains("\nallocated  unknown, because no time passed: 4 GPUs, 0 cores on 2 nodes\n"), "{said}");
+    let said = stdout(dir.path(), &["explain", "events.jsonl", "--job", "gang"], 0);
+    assert!(
+        said.contains("\nnode  refused because of  lacks\nn-0   gang_incomplete\nn-1   gang_incomplete\n"),
+        "{said}"
+    );
 }

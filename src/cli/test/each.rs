@@ -203,7 +203,7 @@ fn run_and_explain(rehearsal: &Rehearsal, progress: &Progress, marks: Option<&Re
         let said = [
             human(&explained, at, (job, tasks), &names),
             brief(&explained, demand, at, &names).join("\n"),
-            as_json(&explained, job, tasks, &names).to_string(),
+            as_json(&explained, at, (job, tasks), &names).to_string(),
         ];
         assert!(said.iter().all(|text| !text.is_empty()), "{} has no explanation", names.job(job));
         asked += 1;
