@@ -327,8 +327,8 @@ fn finish(
         found.with_end(&end);
     }
     let breaks = best.map_or(Ok(Vec::new()), |row| planning.breaks(row))?;
-    if is_open {
-        found.with_fewer(&breaks);
+    if let Some(row) = best.filter(|_| is_open) {
+        found.with_fewer(row, &breaks);
     }
     let answer = found.text();
     let lines = breaks_of(planning, best, &breaks)?;
@@ -351,6 +351,9 @@ fn finish(
     if let Some(note) = &note {
         whole["note"] = json!(note);
     }
+    if !planning.assumed.is_empty() {
+        whole["assumed"] = json!(planning.assumed);
+    }
     if let Some(dir) = out {
         let mut json = serde_json::to_string_pretty(&whole).expect("it has a JSON form");
         json.push('\n');
@@ -366,7 +369,8 @@ fn finish(
     }
     match format {
         Format::Human => {
-            let also = note.iter().chain(lines.iter().map(|(sentence, _)| sentence));
+            let left_out = left_out(planning, &comparison);
+            let also = note.iter().chain(lines.iter().map(|(sentence, _)| sentence)).chain(&left_out);
             let also: Vec<&String> = also.chain(growth.iter().flat_map(|growth| &growth.sentences)).collect();
             print(&human(plan, &comparison, &constraint_names(runs), &answer, &also))?;
             if let Some(growth) = &growth {
@@ -381,6 +385,17 @@ fn finish(
     }
     let any_keeps = comparison.rows.iter().any(|row| row.keeps == Some(true));
     Ok(if plan.asked.is_empty() || any_keeps { Exit::Fine } else { Exit::Failed })
+}
+
+/// What the cost and the energy leave out, where the table has them.
+fn left_out(planning: &Planning, comparison: &Comparison) -> Vec<String> {
+    let has_cost =
+        matches!(planning.plan.minimize, Some(Objective::Cost | Objective::CostPerMonth | Objective::PricePerHour))
+            || comparison.has_prices();
+    let has_energy = comparison.rows.iter().any(|row| row.metrics.contains_key("energy"));
+    let is_shown =
+        |line: &&String| (has_cost && line.starts_with("The cost ")) || (has_energy && line.starts_with("The energy "));
+    planning.assumed.iter().filter(is_shown).map(|line| format!("{line}.")).collect()
 }
 
 /// How the answer would break: a sentence for each change, and the command that repeats its first run that failed, or the

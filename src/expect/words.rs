@@ -21,7 +21,7 @@ pub(super) fn sentence(what: &ExpectationKind, names: &Names) -> String {
             };
             text.push_str(&format!(" {verb} {}", state_name(*state)));
             if let State::Holding(count) = state {
-                text.push_str(&format!(" {} replicas{}", comparison(*count), of_jobs(of.as_deref(), names)));
+                text.push_str(&format!(" {}{}", of_replicas(*count), of_jobs(of.as_deref(), names)));
             }
             if let Some(node) = on {
                 text.push_str(&format!(" on {}", names.node(*node)));
@@ -121,6 +121,17 @@ fn block_text(blocks: BlockCount) -> String {
     match blocks {
         BlockCount::All => " with all of its blocks".to_string(),
         BlockCount::Some(count) => format!(" with {} of its blocks", comparison(count)),
+    }
+}
+
+/// Such as `at most 1 replica`.
+fn of_replicas(is: Comparison) -> String {
+    match is {
+        Comparison::Exactly(0) => "no replica".to_string(),
+        Comparison::Exactly(1) | Comparison::AtLeast(1) | Comparison::AtMost(1) => {
+            format!("{} replica", comparison(is))
+        }
+        _ => format!("{} replicas", comparison(is)),
     }
 }
 

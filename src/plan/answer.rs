@@ -24,16 +24,21 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Adds that fewer nodes are enough, although the budget ended before all cheaper alternatives were run.
-    pub fn with_fewer(&mut self, breaks: &[BreakResult]) {
-        if let Some(fewer) = breaks.iter().find(|found| found.is_less() && found.keeps && found.runs > 0) {
-            self.short.push_str(&format!(
-                " It may not be the cheapest: the budget ended before that was known, and {}, it still meets everything \
-                 with {}.",
-                fewer.change.what,
-                fewer.run_with()
-            ));
-        }
+    /// Begins with the fleet of fewer nodes that is enough too, if the budget ended before all cheaper alternatives were
+    /// run. `best` is the cheapest that was run.
+    pub fn with_fewer(&mut self, best: &Row, breaks: &[BreakResult]) {
+        let fewer: Vec<&BreakResult> =
+            breaks.iter().filter(|found| found.is_less() && found.keeps && found.runs > 0).collect();
+        let Some(first) = fewer.first() else { return };
+        let each: Vec<&str> = fewer.iter().map(|found| found.change.what.as_str()).collect();
+        self.short = format!(
+            "{} may not be the cheapest: {}, it still meets everything with {}, and the budget ended before all cheaper \
+             alternatives were run. Of those that were run, {}",
+            best.name,
+            each.join(", or "),
+            first.run_with(),
+            self.short
+        );
     }
 
     /// Adds that some jobs can never run with some alternatives because of the GPUs that the trace names. This may be why
@@ -75,8 +80,11 @@ pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&SearchRes
     let Some(objective) = plan.minimize else {
         let keeping = comparison.rows.iter().filter(|row| row.keeps == Some(true)).count();
         let short = match plan.asked.len() {
-            0 => format!("{} were run.", counted(rows, "alternative")),
-            constraints => format!("{keeping} of {} meet {}.", counted(rows, "alternative"), all_of(constraints)),
+            0 => format!("{} {} run.", counted(rows, "alternative"), was(rows)),
+            constraints => {
+                let meet = if keeping == 1 { "meets" } else { "meet" };
+                format!("{keeping} of {} {meet} {}.", counted(rows, "alternative"), all_of(constraints))
+            }
         };
         return Answer { short, how: String::new() };
     };
@@ -86,7 +94,10 @@ pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&SearchRes
             let seeds = counted(row.runs, "seed");
             let sure = how_sure(row);
             let undone = left_undone(row);
-            let meets = format!("It meets {} with {seeds}{sure}.{undone}", all_of(plan.asked.len()));
+            let meets = match plan.asked.len() {
+                0 => format!("The plan has no constraints. It was run with {seeds}.{undone}"),
+                asked => format!("It meets {} with {seeds}{sure}.{undone}", all_of(asked)),
+            };
             let order = unordered(plan, comparison, objective, row);
             match contradicted(plan, comparison, row) {
                 None => format!("{} is enough: {fleet}. {meets}{order}", row.name),
@@ -105,7 +116,7 @@ pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&SearchRes
                 // Without an answer, this was already said.
                 let is_said = comparison.best(objective).is_none() || (plan.runs.is_none() && plan.time.is_none());
                 let used = if is_said { "" } else { ", because the budget is used up" };
-                format!("{} of {} were run{used}.", rows, counted(plan.cells(), "alternative"))
+                format!("{rows} of {} {} run{used}.", counted(plan.cells(), "alternative"), was(rows))
             }
             0 => format!("Each of {} was run.", counted(plan.cells(), "alternative")),
             open => {
@@ -419,6 +430,10 @@ fn what_fails(comparison: &Comparison) -> String {
     }
 }
 
+fn was(count: usize) -> &'static str {
+    if count == 1 { "was" } else { "were" }
+}
+
 fn all_of(constraints: usize) -> String {
     match constraints {
         1 => "the constraint".to_string(),
@@ -439,16 +454,22 @@ fn how(plan: &PlanFile, found: &SearchResult) -> String {
         (1, 0) => format!("The only {what} was run and fails."),
         (failing, 0) => format!("Each of {} was run and fails.", counted(failing, what)),
         (failing, presumed) => format!(
-            "Of {}, {failing} were run and fail; {presumed} were not run. They are presumed to fail, because an \
-             alternative that has more {} and is otherwise the same fails.",
+            "Of {}, {failing} {} run and {}; {presumed} {} not run. {} presumed to fail, because an alternative that has \
+             more {} and is otherwise the same fails.",
             counted(failing + presumed, what),
+            was(failing),
+            if failing == 1 { "fails" } else { "fail" },
+            was(presumed),
+            if presumed == 1 { "It is" } else { "They are" },
             names(&found.monotone),
         ),
     };
     if found.cheaper_presumed > 0 && found.tested == 0 {
-        text.push_str(" None of these was run to test this.");
+        text.push_str(" No alternative was run to test this.");
     } else if found.cheaper_presumed > 0 {
-        text.push_str(&format!(" To test this, {} were run, which fail.", counted(found.tested, "alternative")));
+        let tested = counted(found.tested, "alternative");
+        let fail = if found.tested == 1 { "fails" } else { "fail" };
+        text.push_str(&format!(" To test this, {tested} {} run, which {fail}.", was(found.tested)));
     }
     if !found.refuted.is_empty() {
         text.push_str(&format!(
@@ -462,7 +483,7 @@ fn how(plan: &PlanFile, found: &SearchResult) -> String {
             counted(found.cheaper_unknown, what)
         ));
     }
-    text.push_str(&format!(" {} of {} were run.", found.run, counted(plan.cells(), "alternative")));
+    text.push_str(&format!(" {} of {} {} run.", found.run, counted(plan.cells(), "alternative"), was(found.run)));
     text.trim_start().to_string()
 }
 

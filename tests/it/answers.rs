@@ -241,8 +241,11 @@ fn a_budget_that_is_used_up_is_said() {
     let dir = of("1..9", "method: search\nbudget: {runs: 1}\n");
     let said = stdout(dir.path(), &["plan", "plan.yaml"], 0);
     assert!(
-        said.contains("It may not be the cheapest: the budget ended before that was known, and without worker-")
-            && said.contains("it still meets everything with 1 seed. "),
+        said.contains("\nworkers=5 may not be the cheapest: without worker-")
+            && said.contains(
+                "it still meets everything with 1 seed, and the budget ended before all cheaper alternatives were run. Of \
+                 those that were run, workers=5 is enough: "
+            ),
         "{said}"
     );
     let dir = of("1..9", "budget: {runs: 1}\n");
@@ -256,7 +259,7 @@ fn a_budget_that_is_used_up_is_said() {
     );
     let dir = of("2..9", "budget: {runs: 1}\n");
     let said = stdout(dir.path(), &["plan", "plan.yaml"], 0);
-    assert!(said.contains("1 of 8 alternatives were run, because the budget is used up."), "{said}");
+    assert!(said.contains("1 of 8 alternatives was run, because the budget is used up."), "{said}");
 }
 
 /// The jobs of a list run on `nodes:` only, so the fleet is of no use. Two jobs at once need two machines.

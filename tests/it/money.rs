@@ -267,6 +267,11 @@ jobs: [{name: train, gpus: 1, duration: 1h}]
     for left_out in ["cost leaves out the nodes with no price", "energy leaves out the nodes with no stated power"] {
         assert!(said.contains(&format!("The {left_out}, such as `a`\n")), "{left_out}: {said}");
     }
+    let plan = "plan: Which profile?\nscenario: base.yaml\nfactors: {profile: [fifo, easy]}\nminimize: gpus\n";
+    std::fs::write(dir.path().join("plan.yaml"), plan).expect("a folder of our own");
+    let said = stdout(dir.path(), &["plan", "plan.yaml"], 0);
+    assert!(said.contains("\nThe energy leaves out the nodes with no stated power, such as `a`.\n"), "{said}");
+    assert!(!said.contains("The cost"), "it is not shown: {said}");
     let both = scenario.replace("l4-x1}", "l4-x1, price_per_hour: 1, power: {idle: 0.1kW, busy: 0.4kW}}");
     let dir = written(&[("base.yaml", &both)]);
     assert!(!stdout(dir.path(), &["run", "base.yaml"], 0).contains("leaves out"));
