@@ -102,8 +102,8 @@ impl Unfinished {
             (
                 Oddity::NoEnd,
                 "job",
-                "without an end or the time that they ran so far, and are left out",
-                "write the list with the columns State and Elapsed: `sacct --format ALL`",
+                "without an end or the time that they ran so far, which are left out",
+                "a list of sacct needs the columns State and Elapsed: write it with `sacct --format ALL`",
             ),
             (
                 Oddity::SeveralModels,
