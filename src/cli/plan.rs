@@ -348,12 +348,7 @@ fn finish(
     if let (Some(horizon), Some(growth)) = (&plan.horizon, &growth) {
         whole["horizon"] = horizon_json(horizon, &comparison, &lasting, &growth.sentences);
     }
-    if let Some(note) = &note {
-        whole["note"] = json!(note);
-    }
-    if !planning.assumed.is_empty() {
-        whole["assumed"] = json!(planning.assumed);
-    }
+    add_notes(&mut whole, note.as_deref(), &planning.assumed);
     if let Some(dir) = out {
         let mut json = serde_json::to_string_pretty(&whole).expect("it has a JSON form");
         json.push('\n');
@@ -385,6 +380,15 @@ fn finish(
     }
     let any_keeps = comparison.rows.iter().any(|row| row.keeps == Some(true));
     Ok(if plan.asked.is_empty() || any_keeps { Exit::Fine } else { Exit::Failed })
+}
+
+fn add_notes(whole: &mut serde_json::Value, note: Option<&str>, assumed: &[String]) {
+    if let Some(note) = note {
+        whole["note"] = json!(note);
+    }
+    if !assumed.is_empty() {
+        whole["assumed"] = json!(assumed);
+    }
 }
 
 /// What the cost and the energy leave out, where the table has them.
