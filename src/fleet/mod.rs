@@ -88,6 +88,7 @@ pub struct Fleet {
     growth: u64,
     moment: Moment,
     keeps_kinds: bool,
+    has_unified_gpus: bool,
     /// Set once a caller has asked to track changes of nodes.
     node_changes: Option<NodeChanges>,
 }
@@ -141,6 +142,7 @@ impl Fleet {
         let status = NodeStatus::idle(state, &spec.shape);
         let shape = self.classes.insert(id, &spec.shape, &status);
         self.largest.include(&shape);
+        self.has_unified_gpus |= shape.has_unified_gpus();
         self.hosts.declare(spec, &status);
         self.nodes.push(Node { name: Arc::clone(&spec.name), shape, status, version: 0 });
         self.note_change(id);
@@ -148,6 +150,11 @@ impl Fleet {
         self.version += 1;
         self.growth += 1;
         id
+    }
+
+    /// Whether the memory of any GPU is part of its node's RAM.
+    pub fn has_unified_gpus(&self) -> bool {
+        self.has_unified_gpus
     }
 
     pub fn len(&self) -> usize {

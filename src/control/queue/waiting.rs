@@ -25,6 +25,7 @@ impl Queue {
         let (key, demand, entry) = (replica.key, replica.demand, self.entry(core, index));
         self.queue.insert_entry(key, demand, entry);
         self.shelve(core, index);
+        self.list_visits(core, index);
         self.await_judgement(core, index);
         self.fresh.push_back((self.queued, index));
         if core.is_decided_outside() {
@@ -38,6 +39,7 @@ impl Queue {
         if replica.wait == Wait::Queue {
             self.queue.remove(replica.key, replica.demand);
             self.unshelve(core, index);
+            self.unlist_visits(index);
             self.forget_judgement(core, index);
             self.held_as_head.remove(&index);
             self.leave_group(core, index);

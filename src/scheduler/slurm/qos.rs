@@ -90,6 +90,13 @@ pub struct HeldOf {
 }
 
 impl Qos {
+    /// Whether it can deny a job.
+    pub fn has_limits(&self) -> bool {
+        let counts = [self.grp_jobs, self.max_jobs_per_user, self.max_jobs_per_account];
+        let tres = [&self.max_tres_per_job, &self.grp_tres, &self.max_tres_per_user, &self.max_tres_per_account];
+        self.max_wall.is_some() || counts.iter().any(Option::is_some) || tres.iter().any(|limits| !limits.is_empty())
+    }
+
     /// Why a job of this QOS may not start now. `None` if it may.
     pub fn denies(&self, job: Requested, limit: SimDuration, held: HeldOf) -> Option<Reason> {
         let is_full = |most: Option<u64>, held: Held| most.is_some_and(|most| held.jobs >= most);

@@ -18,6 +18,8 @@ pub(crate) struct Deciding {
     refusals: Refusals,
     /// Whether a placement can make room for another one. The options are asked only once.
     pub placing_makes_room: bool,
+    /// Whether a custom stage may turn worse with each placement, or reads the time.
+    pub has_unsteady_stages: bool,
     /// Decisions that are recorded for an explanation.
     pub examined: Examined,
 }
@@ -32,6 +34,7 @@ impl Deciding {
             rankings,
             refusals: Refusals::default(),
             placing_makes_room: scheduler.may_placing_make_room(),
+            has_unsteady_stages: scheduler.has_unsteady_stages(),
             examined: Examined::default(),
         }
     }
@@ -40,6 +43,7 @@ impl Deciding {
     pub fn forget(&mut self, scheduler: &SchedulerOptions) {
         (self.rankings, self.refusals) = (Rankings::new(scheduler), Refusals::default());
         self.placing_makes_room = scheduler.may_placing_make_room();
+        self.has_unsteady_stages = scheduler.has_unsteady_stages();
     }
 
     /// Decides about an attempt with the demand of this number. `keep` is the number of candidates to keep. A result

@@ -74,6 +74,10 @@ impl Examined {
         self.whose = whose;
     }
 
+    pub fn watches_anybody(&self) -> bool {
+        !matches!(self.whose, Watch::Nobody)
+    }
+
     pub fn is_watched(&self, of: JobId) -> bool {
         match self.whose {
             Watch::Nobody => false,

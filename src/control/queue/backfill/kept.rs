@@ -229,7 +229,7 @@ pub fn update_outlooks(core: &mut Core, kept: &mut Backfilling, demands: impl In
     if kept.outlooks.len() * core.fleet.len() > MOST_OUTLOOKS {
         kept.outlooks.clear();
     }
-    kept.has_pools = core.fleet.shapes().iter().any(|group| group.shape.has_unified_gpus());
+    kept.has_pools = core.fleet.has_unified_gpus();
     for number in demands {
         let (options, demand) = (&core.profile.scheduler, core.store.demand(number));
         kept.learn_bound(options, number, demand);

@@ -49,9 +49,8 @@ impl Freeable {
         let rank = rank_of(core, head)?;
         let number = core.store[head].demand;
         let demand = core.store.demand(number);
-        let has_unified = || core.fleet.shapes().iter().any(|group| group.shape.has_unified_gpus());
-        let scheduler = &core.profile.scheduler;
-        if !is_by_room(scheduler, demand) || scheduler.has_unsteady_stages() || has_unified() {
+        let is_steady = !core.deciding.has_unsteady_stages && !core.fleet.has_unified_gpus();
+        if !is_by_room(&core.profile.scheduler, demand) || !is_steady {
             return None;
         }
         if self.rooms.len() >= MOST_KEPT && !self.rooms.contains_key(&(number, rank)) {

@@ -69,7 +69,7 @@ impl Queue {
         let mut waiting = self.in_partitions(core, options.depth as usize);
         waiting.retain(|own| self.denied(core, *own).is_none());
         let scheduler = &core.profile.scheduler;
-        let is_steady = asks_for_readiness(scheduler) && !scheduler.has_unsteady_stages();
+        let is_steady = asks_for_readiness(scheduler) && !core.deciding.has_unsteady_stages;
         let is_counted = scheduler.gangs == GangPlaces::Neighbours && is_steady;
         match (core.deciding.caching, core.deciding.grouping) {
             (Caching::On | Caching::Paranoid, Grouping::Classes) if is_counted => self.backfill_counted(core, &waiting),
@@ -237,7 +237,7 @@ fn plan(core: &Core, index: ReplicaIndex, ahead: &mut FutureEnds, table: &Table,
     };
     let mut from = table.now;
     while from <= end_of_window && !ground.is_some_and(|ground| ground.is_over(from)) {
-        let usable = ground.map(|ground| ground.bits(from, length));
+        let usable = ground.as_ref().map(|ground| ground.bits(from, length));
         let found = table.search((from, length), usable.as_deref(), &mut free, needed.1, |at| rooms.ready_by(at));
         let mut later = match found {
             SlotSearch::Free(later) => earlier(later, opens(from)),

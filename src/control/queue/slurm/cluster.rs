@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use super::fair::FairShares;
 use super::section::{ReservedNodes, Section};
 use super::usage::Usage;
+use super::visits::Visits;
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::pass::SeenByPass;
@@ -25,6 +26,10 @@ pub struct Slurm {
     pub partitions: Vec<Section>,
     pub reservations: Vec<ReservedNodes>,
     pub usage: Usage,
+    /// The waiting jobs in each of their partitions.
+    pub visits: Visits,
+    /// Whether a demand fits on the nodes of a partition if nothing runs there, for each demand of jobs in several.
+    pub ever_fits: BTreeMap<(u32, usize), bool>,
     /// Number of nodes that the partitions were told of.
     pub known: usize,
     pub cluster: Requested,
@@ -65,6 +70,8 @@ impl Slurm {
             partitions,
             reservations: reserved,
             usage: Usage::new(),
+            visits: Visits::default(),
+            ever_fits: BTreeMap::new(),
             known: 0,
             cluster: Requested::default(),
             calculated: SimTime::ZERO,
@@ -82,6 +89,7 @@ impl Slurm {
             return;
         }
         self.known = core.fleet.len();
+        self.ever_fits.clear();
         self.cluster = Requested::default();
         (0..self.known).for_each(|node| add(&mut self.cluster, core, NodeId::new(node)));
         for section in &mut self.partitions {

@@ -1,5 +1,7 @@
 //! The nodes that a job may use at a time: those of its partition, without those that advance reservations keep from it.
 
+use std::borrow::Cow;
+
 use super::section::{ReservedNodes, Section};
 use crate::queue::slots::bits::{contains, nodes_of};
 use dryrack_event::Reason;
@@ -17,19 +19,19 @@ pub struct Ground<'s> {
 
 impl Ground<'_> {
     /// The nodes of the job's partition and of its own reservation.
-    fn widest(&self) -> Vec<u64> {
-        let mut bits = self.section.bits.clone();
+    fn widest(&self) -> Cow<'_, [u64]> {
+        let mut bits = Cow::Borrowed(&*self.section.bits);
         if let Some(own) = self.own {
-            bits.iter_mut().zip(&self.reservations[own].bits).for_each(|(bits, own)| *bits &= own);
+            bits.to_mut().iter_mut().zip(&self.reservations[own].bits).for_each(|(bits, own)| *bits &= own);
         }
         bits
     }
 
     /// The nodes that the job may use from this time on for this long.
-    pub fn bits(&self, from: SimTime, length: SimDuration) -> Vec<u64> {
+    pub fn bits(&self, from: SimTime, length: SimDuration) -> Cow<'_, [u64]> {
         let mut bits = self.widest();
         for reserved in self.closed(from, length) {
-            bits.iter_mut().zip(&reserved.bits).for_each(|(bits, taken)| *bits &= !taken);
+            bits.to_mut().iter_mut().zip(&reserved.bits).for_each(|(bits, taken)| *bits &= !taken);
         }
         bits
     }
@@ -61,14 +63,17 @@ impl Ground<'_> {
 
     /// How many nodes reservations keep from the job, if it starts at this time and lasts this long.
     pub fn reserved(&self, from: SimTime, length: SimDuration) -> u32 {
+        if self.closed_by(from, length) == 0 {
+            return 0;
+        }
         let count = |bits: &[u64]| bits.iter().map(|word| word.count_ones()).sum::<u32>();
         count(&self.widest()) - count(&self.bits(from, length))
     }
 
     /// The nodes that reservations keep from the job, if it starts at this time and lasts this long.
     pub fn reserved_nodes(&self, from: SimTime, length: SimDuration) -> Vec<NodeId> {
-        let mut bits = self.widest();
-        bits.iter_mut().zip(self.bits(from, length)).for_each(|(bits, open)| *bits &= !open);
+        let mut bits = self.widest().into_owned();
+        bits.iter_mut().zip(&*self.bits(from, length)).for_each(|(bits, open)| *bits &= !open);
         nodes_of(&bits).collect()
     }
 

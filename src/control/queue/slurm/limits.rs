@@ -8,7 +8,7 @@ use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::queue::Queue;
 use dryrack_event::Reason;
-use dryrack_scheduler::slurm::HeldOf;
+use dryrack_scheduler::slurm::{HeldOf, Qos};
 use dryrack_units::SimDuration;
 use dryrack_workload::JobSpec;
 
@@ -43,6 +43,13 @@ impl Queue {
 }
 
 impl Slurm {
+    /// Whether the reservation or the QOS of a job can deny it at some time.
+    pub(super) fn may_deny(&self, core: &Core, spec: &JobSpec) -> bool {
+        let options = core.profile.slurm.as_ref();
+        let qos = options.zip(qos_of(spec)).and_then(|(options, name)| options.qos(name));
+        self.reservation_of(core, spec).is_some() || qos.is_some_and(Qos::has_limits)
+    }
+
     fn add_usage(&mut self, core: &Core, index: ReplicaIndex) {
         let spec = &core.store.job_of(index).spec;
         let (Some(name), Some(placement)) = (qos_of(spec), &core.store[index].placement) else { return };

@@ -6,7 +6,8 @@
 //! partition's tier and the job's priority. A job that its partition, QOS or reservation does not allow is passed over. A
 //! job that does not fit ends the pass for its partition, and the nodes of that partition are kept from the jobs behind
 //! it; a job of a reservation ends the pass for its reservation only. Backfilling asks [`Queue::denied`] too. A job in
-//! several partitions is visited once for each of them ([`partitions`]).
+//! several partitions is visited once for each of them ([`partitions`]). The list of visits is kept from pass to pass, and a
+//! pass leaves out those that are blocked ([`visits`]).
 
 mod charging;
 mod cluster;
@@ -20,6 +21,7 @@ mod preempt;
 mod priority;
 mod section;
 mod usage;
+mod visits;
 
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
@@ -31,8 +33,8 @@ use dryrack_event::Reason;
 use dryrack_scheduler::slurm::Multifactor;
 use dryrack_units::SimTime;
 pub(super) use ground::Ground;
-pub(super) use partitions::InPartition;
 use section::ReservedNodes;
+pub(super) use visits::InPartition;
 
 /// Whether priorities change with time. All other factors are known when a job comes.
 fn change_with_time(weights: &Multifactor) -> bool {

@@ -5,25 +5,19 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use smallvec::SmallVec;
+
 use super::cluster::Slurm;
 use super::pass::demand_on;
+use super::visits::{Grounds, InPartition, Visits};
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::flow::Held;
 use crate::queue::Queue;
 use crate::queue::slots::bits::{contains, insert};
 use dryrack_event::{Histogram, Reason, Refusal};
-use dryrack_scheduler::{QueueKey, why_no_room};
-
-/// A job in one of its partitions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InPartition {
-    pub replica: ReplicaIndex,
-    /// The index of the partition. 0 if the profile has no configuration of Slurm.
-    pub section: usize,
-    /// Whether the job is in other partitions too, so that its demand allows more nodes than this one has.
-    pub is_one_of_several: bool,
-}
+use dryrack_scheduler::slurm::demand_in;
+use dryrack_scheduler::{Caching, QueueKey, ever_fits, is_by_room, why_no_room};
 
 /// What a pass says of a job that does not start in one of its partitions. Of a job in several partitions, the greatest
 /// is told.
@@ -85,12 +79,80 @@ impl Slurm {
         let tier = (u32::from(has_reservation) << u16::BITS) + u32::from(section.options.priority_tier);
         (tier, self.priority_of(core, index, section))
     }
+
+    /// Whether a job would fit on the nodes of a partition if they were all ready and empty. True if that cannot be told
+    /// for good.
+    fn may_fit_in(&mut self, core: &Core, index: ReplicaIndex, section: usize) -> bool {
+        let (options, number) = (&core.profile.scheduler, core.store[index].demand);
+        let demand = core.store.demand(number);
+        if !is_by_room(options, demand) || core.deciding.has_unsteady_stages {
+            return true;
+        }
+        let name = &self.partitions[section].options.name;
+        let fits = || ever_fits(options, &demand_in(demand, name), &core.fleet);
+        *self.ever_fits.entry((number, section)).or_insert_with(fits)
+    }
 }
 
 impl Queue {
     /// The first `most` waiting jobs, each in all of its partitions, in the order in which a pass tries them. A job in
     /// several partitions counts once for each.
     pub(in crate::queue) fn in_partitions(&self, core: &Core, most: usize) -> Vec<InPartition> {
+        let Some(visits) = self.kept_visits(core) else { return self.in_partitions_plainly(core, most) };
+        let found = visits.in_order().take(most).map(|visit| visits.place_of(visit)).collect();
+        if core.deciding.caching == Caching::Paranoid {
+            assert_eq!(found, self.in_partitions_plainly(core, most), "the visits are not those that are computed");
+        }
+        found
+    }
+
+    /// What is kept of the order in which a pass tries the waiting jobs. `None` if it is computed in each pass.
+    pub(super) fn kept_visits(&self, core: &Core) -> Option<&Visits> {
+        let is_plain = core.deciding.caching == Caching::Off || self.queue.moves();
+        self.slurm.as_ref().filter(|_| !is_plain).map(|slurm| &slurm.visits)
+    }
+
+    /// Lists a job that begins to wait, in each of its partitions.
+    pub(in crate::queue) fn list_visits(&mut self, core: &Core, index: ReplicaIndex) {
+        let spec = &core.store.job_of(index).spec;
+        let Some(slurm) = &mut self.slurm else { return };
+        let sections = slurm.sections_of(spec);
+        let fits: SmallVec<[bool; 1]> = match sections.len() {
+            1 => SmallVec::from([true]),
+            _ => sections.iter().map(|section| slurm.may_fit_in(core, index, *section)).collect(),
+        };
+        let Some(slurm) = &self.slurm else { return };
+        let reservation = slurm.reservation_of(core, spec);
+        let not_allowed = |section: usize| slurm.why_not_allowed(spec, section);
+        let is_enough = |(section, fits): (&usize, &bool)| *fits && not_allowed(*section).is_none();
+        let has_better = !slurm.may_deny(core, spec) && sections.iter().zip(&fits).any(is_enough);
+        let place_in = |(section, fits): (usize, bool)| {
+            let key = self.key_with(core, index, slurm.standing_in(core, index, section));
+            let not_allowed = not_allowed(section);
+            let is_in_vain = !fits && has_better && not_allowed.is_none();
+            (key, Grounds { section, reservation, not_allowed, is_in_vain })
+        };
+        let places: SmallVec<[_; 1]> = sections.into_iter().zip(fits).map(place_in).collect();
+        self.slurm.iter_mut().for_each(|slurm| slurm.visits.insert(index, &places));
+    }
+
+    pub(in crate::queue) fn unlist_visits(&mut self, index: ReplicaIndex) {
+        self.slurm.iter_mut().for_each(|slurm| slurm.visits.remove(index));
+    }
+
+    /// Moves these jobs in the order, after their priorities were computed again.
+    pub(super) fn move_visits(&mut self, core: &Core, waiting: &[ReplicaIndex]) {
+        let Some(slurm) = &mut self.slurm else { return };
+        let mut visits = std::mem::take(&mut slurm.visits);
+        if let Some(slurm) = &self.slurm {
+            for index in waiting {
+                visits.move_to(*index, |section| self.key_with(core, *index, slurm.standing_in(core, *index, section)));
+            }
+        }
+        self.slurm.iter_mut().for_each(|slurm| std::mem::swap(&mut slurm.visits, &mut visits));
+    }
+
+    fn in_partitions_plainly(&self, core: &Core, most: usize) -> Vec<InPartition> {
         // No job behind these comes earlier in any of its partitions, because a job waits at its best place.
         let waiting = self.queue.iter(core.now).take(most);
         let alone = |replica, section| InPartition { replica, section, is_one_of_several: false };

@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::partitions::{Said, Unsaid};
+use super::visits::{Grounds, Visit, Walk};
 use super::{Ground, InPartition};
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
@@ -18,7 +21,7 @@ use dryrack_fleet::NodeStatus;
 use dryrack_ids::NodeId;
 use dryrack_scheduler::slurm::demand_in;
 use dryrack_scheduler::{
-    Candidate, Decision, GangPart, decide_for, is_by_room, place_among_neighbours, room, why_no_room,
+    Caching, Candidate, Decision, GangPart, decide_for, is_by_room, place_among_neighbours, room, why_no_room,
 };
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::Demand;
@@ -34,6 +37,23 @@ struct Blocked {
     /// them, and by the partition. Equal jobs get equal answers until a job starts or a partition is blocked, so that a
     /// long queue of equal jobs is judged once. (The demand states the job's own reservation.)
     refused: BTreeMap<(u32, usize, usize), Refused>,
+}
+
+impl Blocked {
+    fn blocks(&self, section: usize, reservation: Option<usize>) -> bool {
+        match reservation {
+            Some(reservation) => self.reservations.contains(&reservation),
+            None => self.partitions.contains(&section),
+        }
+    }
+}
+
+/// The jobs that a pass visits, in order.
+enum Round {
+    /// All that wait.
+    Plain(std::vec::IntoIter<InPartition>),
+    /// Those that are not blocked, or that are not told yet why they wait.
+    Kept(Walk),
 }
 
 /// Why a job does not start.
@@ -72,69 +92,122 @@ impl Queue {
         }
         self.calculate_priorities(core);
         self.count_usage(core);
-        let waiting = self.in_partitions(core, usize::MAX);
         let nodes = vec![0; word_count(core.fleet.len())];
         let (mut blocked, mut unsaid) = (Blocked { nodes, ..Blocked::default() }, Unsaid::default());
-        for own in waiting {
-            let index = own.replica;
-            // It has begun in another partition.
-            if !core.store.waits_in_queue(index) {
-                continue;
-            }
-            let slurm = self.slurm.as_ref().expect("checked above");
-            let spec = &core.store.job_of(index).spec;
-            // Slurm looks at the limits of partitions before it sorts the jobs.
-            if let Some(reason) = slurm.why_not_allowed(spec, own.section) {
-                self.say(core, own, Said::NotAllowed(reason), &mut unsaid);
-                continue;
-            }
-            let reservation = slurm.reservation_of(core, spec);
-            let is_blocked = match reservation {
-                Some(reservation) => blocked.reservations.contains(&reservation),
-                None => blocked.partitions.contains(&own.section),
-            };
-            if is_blocked {
-                self.say(core, own, Said::Behind, &mut unsaid);
-                continue;
-            }
-            if let Some(reason) = self.why_denied(core, index) {
-                self.say(core, own, Said::Denied(reason), &mut unsaid);
-                continue;
-            }
-            match self.decide_beside_blocked(core, own, &mut blocked) {
-                Ok(candidate) => {
-                    blocked.refused.clear();
-                    self.choose(own);
-                    self.start(core, index, candidate);
-                }
-                Err(Refused { held, lacks: Lacks::Partition }) => {
-                    self.say(core, own, Said::NeverFits(held), &mut unsaid);
-                }
-                Err(Refused { held, lacks: Lacks::ReservedNodes }) => {
-                    self.say(core, own, Said::PassedOver(held), &mut unsaid);
-                }
-                Err(Refused { held, lacks: Lacks::Room }) => {
-                    self.say(core, own, Said::Refused(held), &mut unsaid);
-                    self.preempt_for(core, own, &blocked.nodes);
-                    // Other jobs of the partition may go on.
-                    if let Some(reservation) = reservation {
-                        blocked.reservations.insert(reservation);
-                        continue;
-                    }
-                    blocked.partitions.insert(own.section);
-                    blocked.refused.clear();
-                    let taken = &self.slurm.as_ref().expect("checked above").partitions[own.section].bits;
-                    blocked.nodes.iter_mut().zip(taken).for_each(|(nodes, taken)| *nodes |= taken);
-                }
+        let mut round = self.begin_round(core);
+        while let Some(own) = self.next_visit(core, &mut round, (&blocked, &mut unsaid)) {
+            // It may have begun in another partition.
+            if core.store.waits_in_queue(own.replica) {
+                self.visit(core, own, (&mut blocked, &mut unsaid));
             }
         }
         self.say_all(core, unsaid);
         while let Some((_, index)) = self.fresh.pop_front() {
             core.store[index].fresh = None;
         }
+        if self.slurm.as_ref().is_some_and(|slurm| slurm.visits.has_hopeless()) {
+            core.clock.note_refusal();
+        }
         let seen = self.seen_by_pass(core);
         self.slurm.iter_mut().for_each(|slurm| slurm.placed = Some(seen));
         true
+    }
+
+    fn begin_round(&mut self, core: &Core) -> Round {
+        if self.kept_visits(core).is_none() {
+            return Round::Plain(self.in_partitions(core, usize::MAX).into_iter());
+        }
+        if core.deciding.caching == Caching::Paranoid {
+            self.in_partitions(core, usize::MAX);
+        }
+        // If placements make room, reasons of their own may be over as soon as a job starts in this pass.
+        let (changes, moves) = (self.room_changes(core), core.deciding.placing_makes_room);
+        let slurm = self.slurm.as_mut().expect("something is kept");
+        let mut whole = slurm.visits.take_new();
+        let passed = self.held_as_head.iter().filter(|(_, at)| moves || **at != changes);
+        whole.extend(passed.map(|(index, _)| *index));
+        if core.deciding.examined.watches_anybody() {
+            whole.extend(slurm.visits.jobs().filter(|index| core.is_watched(*index)));
+        }
+        // If most jobs are visited, walking over all of them costs less.
+        if whole.len() > slurm.visits.count() / 2 {
+            return Round::Plain(self.in_partitions(core, usize::MAX).into_iter());
+        }
+        Round::Kept(Walk::new(&slurm.visits, whole))
+    }
+
+    fn next_visit(
+        &mut self,
+        core: &mut Core,
+        round: &mut Round,
+        (blocked, unsaid): (&Blocked, &mut Unsaid),
+    ) -> Option<InPartition> {
+        let walk = match round {
+            Round::Plain(all) => return all.next(),
+            Round::Kept(walk) => walk,
+        };
+        let visits = &self.slurm.as_ref()?.visits;
+        let is_blocked = |grounds: Grounds| {
+            let is_left_out = grounds.is_in_vain || grounds.not_allowed.is_some();
+            is_left_out || blocked.blocks(grounds.section, grounds.reservation)
+        };
+        let mut passed: SmallVec<[Visit; 4]> = SmallVec::new();
+        let next = walk.next(visits, is_blocked, |visit| passed.push(visit))?;
+        let own = visits.place_of(next);
+        let said = |grounds: Grounds| grounds.not_allowed.map_or(Said::Behind, Said::NotAllowed);
+        let passed = passed.into_iter().filter(|visit| !visits.grounds(*visit).is_in_vain);
+        let passed: SmallVec<[(InPartition, Said); 4]> =
+            passed.map(|visit| (visits.place_of(visit), said(visits.grounds(visit)))).collect();
+        passed.into_iter().for_each(|(place, said)| self.say(core, place, said, unsaid));
+        Some(own)
+    }
+
+    /// Starts a job in one of its partitions, or notes why it does not start there.
+    fn visit(&mut self, core: &mut Core, own: InPartition, (blocked, unsaid): (&mut Blocked, &mut Unsaid)) {
+        let index = own.replica;
+        let slurm = self.slurm.as_ref().expect("there is a configuration of Slurm");
+        let spec = &core.store.job_of(index).spec;
+        // Slurm looks at the limits of partitions before it sorts the jobs.
+        if let Some(reason) = slurm.why_not_allowed(spec, own.section) {
+            return self.say(core, own, Said::NotAllowed(reason), unsaid);
+        }
+        let reservation = slurm.reservation_of(core, spec);
+        if blocked.blocks(own.section, reservation) {
+            if !slurm.visits.is_in_vain(own) {
+                self.say(core, own, Said::Behind, unsaid);
+            }
+            return;
+        }
+        if let Some(reason) = self.why_denied(core, index) {
+            return self.say(core, own, Said::Denied(reason), unsaid);
+        }
+        match self.decide_beside_blocked(core, own, blocked) {
+            Ok(candidate) => {
+                blocked.refused.clear();
+                self.choose(own);
+                self.start(core, index, candidate);
+            }
+            Err(Refused { held, lacks: Lacks::Partition }) => {
+                self.say(core, own, Said::NeverFits(held), unsaid);
+            }
+            Err(Refused { held, lacks: Lacks::ReservedNodes }) => {
+                self.say(core, own, Said::PassedOver(held), unsaid);
+            }
+            Err(Refused { held, lacks: Lacks::Room }) => {
+                self.say(core, own, Said::Refused(held), unsaid);
+                self.preempt_for(core, own, &blocked.nodes);
+                // Other jobs of the partition may go on.
+                if let Some(reservation) = reservation {
+                    blocked.reservations.insert(reservation);
+                    return;
+                }
+                blocked.partitions.insert(own.section);
+                blocked.refused.clear();
+                let slurm = self.slurm.as_ref().expect("there is a configuration of Slurm");
+                let taken = &slurm.partitions[own.section].bits;
+                blocked.nodes.iter_mut().zip(taken).for_each(|(nodes, taken)| *nodes |= taken);
+            }
+        }
     }
 
     /// Where a replica starts now, beside the nodes that are kept for jobs ahead of it. The error says why nowhere.

@@ -46,6 +46,7 @@ impl Queue {
         let Some(slurm) = self.slurm.as_mut().filter(|slurm| slurm.calculated < last) else { return };
         slurm.calculated = last;
         let waiting: Vec<ReplicaIndex> = self.queue.iter(core.now).map(|key| key.replica()).collect();
+        self.move_visits(core, &waiting);
         for index in waiting {
             let key = self.key_of(core, index);
             let (before, demand) = (core.store[index].key, core.store[index].demand);

@@ -1,0 +1,256 @@
+//! The waiting jobs as a pass visits them: each once for each of its partitions, at its place in the order of that
+//! partition. Slurm makes this list in each pass (`build_job_queue` in `src/slurmctld/job_scheduler.c`). Here it is kept
+//! from pass to pass, and a pass walks only over the visits that can do something.
+//!
+//! Visits that are blocked together are in one group. Once a group is blocked, a pass leaves out the rest of it. A blocked
+//! visit only says that the job waits for others, which is news for two kinds of jobs: jobs that have not been told yet
+//! why they wait, and jobs that were told a reason of their own. These are visited in all of their partitions. So is each
+//! job that is visited in any of them, because the most telling reason counts. A partition that is always too small for a
+//! job is left out, because that is the least telling reason.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::ops::Bound;
+
+use smallvec::SmallVec;
+
+use crate::core::store::ReplicaIndex;
+use dryrack_event::Reason;
+use dryrack_ids::OrderedSet;
+use dryrack_scheduler::QueueKey;
+
+/// A job in one of its partitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InPartition {
+    pub replica: ReplicaIndex,
+    /// The index of the partition. 0 if the profile has no configuration of Slurm.
+    pub section: usize,
+    /// Whether the job is in other partitions too, so that its demand allows more nodes than this one has.
+    pub is_one_of_several: bool,
+}
+
+/// A job in one of its partitions, with its place in the order. Of equal partitions of a job, the one that it names first
+/// comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Visit {
+    key: QueueKey,
+    /// The place of the partition in the list of the job's partitions.
+    named: u32,
+    group: u32,
+}
+
+impl Visit {
+    pub fn replica(self) -> ReplicaIndex {
+        self.key.replica()
+    }
+}
+
+/// What decides whether a visit is blocked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grounds {
+    pub section: usize,
+    pub reservation: Option<usize>,
+    /// Why the partition never allows the job. `None` if it does.
+    pub not_allowed: Option<Reason>,
+    /// Whether the partition allows the job but never has enough nodes for it, and another partition allows it and has
+    /// enough, and nothing else can deny the job. What is said of the other partition then counts, whatever it is.
+    pub is_in_vain: bool,
+}
+
+struct Group {
+    grounds: Grounds,
+    waiting: OrderedSet<Visit>,
+}
+
+/// All visits of the jobs that wait.
+#[derive(Default)]
+pub struct Visits {
+    groups: Vec<Group>,
+    of_job: BTreeMap<ReplicaIndex, SmallVec<[Visit; 1]>>,
+    /// Jobs that came since the last pass began.
+    came: BTreeSet<ReplicaIndex>,
+    /// Number of jobs that none of their partitions allows.
+    hopeless: usize,
+}
+
+impl Visits {
+    /// Adds a job that begins to wait, with its key in each of its partitions, in the order in which it names them.
+    pub fn insert(&mut self, replica: ReplicaIndex, places: &[(QueueKey, Grounds)]) {
+        self.came.insert(replica);
+        let mut visits: SmallVec<[Visit; 1]> = SmallVec::new();
+        for (named, (key, grounds)) in (0..).zip(places.iter().copied()) {
+            let known = self.groups.iter().position(|group| group.grounds == grounds);
+            let group = known.unwrap_or_else(|| {
+                self.groups.push(Group { grounds, waiting: OrderedSet::default() });
+                self.groups.len() - 1
+            });
+            let visit = Visit { key, named, group: group as u32 };
+            self.groups[group].waiting.insert(visit);
+            visits.push(visit);
+        }
+        self.hopeless += usize::from(self.are_hopeless(&visits));
+        self.of_job.insert(replica, visits);
+    }
+
+    /// Removes a job that no longer waits.
+    pub fn remove(&mut self, replica: ReplicaIndex) {
+        self.came.remove(&replica);
+        let Some(visits) = self.of_job.remove(&replica) else { return };
+        self.hopeless -= usize::from(self.are_hopeless(&visits));
+        for visit in visits {
+            self.groups[visit.group as usize].waiting.remove(&visit);
+        }
+    }
+
+    /// Gives a waiting job another key in each of its partitions.
+    pub fn move_to(&mut self, replica: ReplicaIndex, key_in: impl Fn(usize) -> QueueKey) {
+        let Some(visits) = self.of_job.get_mut(&replica) else { return };
+        for visit in visits {
+            let Group { grounds, waiting } = &mut self.groups[visit.group as usize];
+            let moved = Visit { key: key_in(grounds.section), ..*visit };
+            if moved != *visit {
+                waiting.remove(visit);
+                waiting.insert(moved);
+                *visit = moved;
+            }
+        }
+    }
+
+    /// The visits of a job, in the order in which it names its partitions. None if it does not wait.
+    fn of(&self, replica: ReplicaIndex) -> &[Visit] {
+        self.of_job.get(&replica).map_or(&[], |visits| visits)
+    }
+
+    /// Number of jobs that wait.
+    pub fn count(&self) -> usize {
+        self.of_job.len()
+    }
+
+    /// All jobs that wait.
+    pub fn jobs(&self) -> impl Iterator<Item = ReplicaIndex> {
+        self.of_job.keys().copied()
+    }
+
+    fn are_hopeless(&self, visits: &[Visit]) -> bool {
+        visits.iter().all(|visit| self.grounds(*visit).not_allowed.is_some())
+    }
+
+    pub fn grounds(&self, visit: Visit) -> Grounds {
+        self.groups[visit.group as usize].grounds
+    }
+
+    pub fn place_of(&self, visit: Visit) -> InPartition {
+        let (replica, section) = (visit.replica(), self.grounds(visit).section);
+        InPartition { replica, section, is_one_of_several: self.of(replica).len() > 1 }
+    }
+
+    /// Whether a job is visited in vain in this partition.
+    pub fn is_in_vain(&self, place: InPartition) -> bool {
+        let grounds = self.of(place.replica).iter().map(|visit| self.grounds(*visit));
+        grounds.into_iter().any(|grounds| grounds.section == place.section && grounds.is_in_vain)
+    }
+
+    /// All visits in order.
+    pub fn in_order(&self) -> impl Iterator<Item = Visit> {
+        let mut groups: Vec<_> = self.groups.iter().map(|group| group.waiting.iter()).collect();
+        let first = groups.iter_mut().filter_map(Iterator::next);
+        let mut next: BinaryHeap<Reverse<Visit>> = first.map(Reverse).collect();
+        std::iter::from_fn(move || {
+            let Reverse(visit) = next.pop()?;
+            next.extend(groups[visit.group as usize].next().map(Reverse));
+            Some(visit)
+        })
+    }
+
+    /// Takes the jobs that came since the last call.
+    pub fn take_new(&mut self) -> BTreeSet<ReplicaIndex> {
+        std::mem::take(&mut self.came)
+    }
+
+    /// Whether a job waits that none of its partitions allows.
+    pub fn has_hopeless(&self) -> bool {
+        self.hopeless > 0
+    }
+}
+
+/// A walk over visits, in order.
+pub struct Walk {
+    /// The next visits. Of each group that is not blocked, the next one is in turn. The others are of jobs that are visited
+    /// in all of their partitions.
+    next: BinaryHeap<Reverse<(Visit, Turn)>>,
+    /// Some visits of each group that follow the one in turn.
+    batches: Vec<std::vec::IntoIter<Visit>>,
+    /// The jobs that are visited in all of their partitions, and their visits by group.
+    whole: BTreeSet<ReplicaIndex>,
+    of_whole: Vec<Vec<Visit>>,
+}
+
+/// Visits are read from a group in batches of this size.
+const BATCH: usize = 32;
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Turn {
+    OfGroup,
+    OfJob,
+}
+
+impl Walk {
+    /// Begins a walk. These jobs are visited in all of their partitions, also where they are blocked.
+    pub fn new(visits: &Visits, whole: BTreeSet<ReplicaIndex>) -> Walk {
+        let first = visits.groups.iter().filter_map(|group| group.waiting.first());
+        let next = first.map(|visit| Reverse((visit, Turn::OfGroup))).collect();
+        let batches = visits.groups.iter().map(|_| Vec::new().into_iter()).collect();
+        let mut of_whole = vec![Vec::new(); visits.groups.len()];
+        for visit in whole.iter().flat_map(|replica| visits.of(*replica)) {
+            of_whole[visit.group as usize].push(*visit);
+        }
+        Walk { next, batches, whole, of_whole }
+    }
+
+    /// The next visit that is not blocked, or of a job that is visited in all of its partitions. Jobs that have come since
+    /// the walk began are left out. `passed` is given the blocked visits of the job that the walk has left out.
+    pub fn next(
+        &mut self,
+        visits: &Visits,
+        is_blocked: impl Fn(Grounds) -> bool,
+        mut passed: impl FnMut(Visit),
+    ) -> Option<Visit> {
+        loop {
+            let Reverse((visit, turn)) = self.next.pop()?;
+            if turn == Turn::OfJob {
+                return Some(visit);
+            }
+            if is_blocked(visits.grounds(visit)) {
+                let whole = std::mem::take(&mut self.of_whole[visit.group as usize]).into_iter();
+                self.next.extend(whole.filter(|other| *other >= visit).map(|other| Reverse((other, Turn::OfJob))));
+                continue;
+            }
+            self.push_after(visits, visit);
+            let is_next_again = self.next.peek() == Some(&Reverse((visit, Turn::OfJob)));
+            if is_next_again || visits.came.contains(&visit.replica()) {
+                continue;
+            }
+            let of_job = visits.of(visit.replica());
+            if of_job.len() > 1 && self.whole.insert(visit.replica()) {
+                let mut before: SmallVec<[Visit; 4]> = of_job.iter().filter(|other| **other < visit).copied().collect();
+                before.sort_unstable();
+                before.into_iter().for_each(&mut passed);
+                let behind = of_job.iter().filter(|other| **other > visit && !visits.grounds(**other).is_in_vain);
+                self.next.extend(behind.map(|other| Reverse((*other, Turn::OfJob))));
+            }
+            return Some(visit);
+        }
+    }
+
+    /// Puts the visit in turn that follows this one in its group.
+    fn push_after(&mut self, visits: &Visits, visit: Visit) {
+        let batch = &mut self.batches[visit.group as usize];
+        let next = batch.next().or_else(|| {
+            let waiting = &visits.groups[visit.group as usize].waiting;
+            let some: Vec<Visit> = waiting.range((Bound::Excluded(visit), Bound::Unbounded)).take(BATCH).collect();
+            *batch = some.into_iter();
+            batch.next()
+        });
+        self.next.extend(next.map(|next| Reverse((next, Turn::OfGroup))));
+    }
+}
