@@ -164,7 +164,7 @@ fn of_nodes(entries: &[NodeEntry<'_>], partitions: &[Partition]) -> Changes {
     let mut changes = Vec::new();
     for entry in &kinds {
         let what = format!("one more node like {} ({})", entry.name, called(entry.shape));
-        let (name, set) = one_more(entry);
+        let (name, set) = one_more(entry, partitions);
         let set = std::iter::once(set).chain(joined(entry, &name, partitions)).collect();
         changes.push(Change { what, set, profile: None });
     }
@@ -212,15 +212,17 @@ fn joined(entry: &NodeEntry<'_>, name: &str, partitions: &[Partition]) -> impl I
 }
 
 /// The name of one more node, and a larger `count` or a copy of the entry with another name.
-fn one_more(entry: &NodeEntry<'_>) -> (String, String) {
-    if let Some(count) = entry.count {
-        let more = count + 1;
-        return (format!("{}-{more}", entry.name), format!("nodes.{}.count={more}", quoted(entry.name)));
+fn one_more(entry: &NodeEntry<'_>, partitions: &[Partition]) -> (String, String) {
+    // The numbers of nodes have equally many digits. With one digit more, partitions would name nodes that are called
+    // otherwise.
+    let has_digit_more = |count: u32| count.to_string().len() > count.saturating_sub(1).to_string().len();
+    if let Some(count) = entry.count.filter(|count| partitions.is_empty() || !has_digit_more(*count)) {
+        return (format!("{}-{count}", entry.name), format!("nodes.{}.count={}", quoted(entry.name), count + 1));
     }
     let name = format!("{}-more", entry.name);
     let mut copy = entry.tree.clone();
     if let Node::Map(entries) = &mut copy.node {
-        entries.retain(|field| !["state", "gpu_states", "foreign"].contains(&field.key.as_str()));
+        entries.retain(|field| !["count", "state", "gpu_states", "foreign"].contains(&field.key.as_str()));
         if let Some(Node::Scalar { text, .. }) =
             entries.iter_mut().find(|field| field.key == "name").map(|field| &mut field.value.node)
         {
@@ -352,11 +354,11 @@ scenario: Partitions by names, by a pattern, and of all nodes
 profile: slurm-22.05
 slurm:
   partitions:
-    - {name: main, nodes: [n1, w-1, w-2], default: true}
-    - {name: pattern, nodes: [n*, w-*]}
-    - {name: other, nodes: [w-2]}
+    - {name: main, nodes: [n1, w-0, w-1, ten-0], default: true}
+    - {name: pattern, nodes: [n*, w-*, t*]}
+    - {name: other, nodes: [w-1]}
     - {name: all}
-nodes: [{name: n1, cpus: 8}, {name: w, count: 2, cpus: 4}]
+nodes: [{name: n1, cpus: 8}, {name: w, count: 2, cpus: 4}, {name: ten, count: 10, cpus: 2}]
 jobs: [{name: one, cpus: 1, duration: 1h, estimate: 1h}]
 ";
         let load = |options: &Options| {
@@ -364,7 +366,7 @@ jobs: [{name: one, cpus: 1, duration: 1h, estimate: 1h}]
         };
         let changes = changes(&load(&Options::default()).rehearsal).changes;
         let label = |partition: &str| partition_label(partition);
-        for (change, name) in changes.iter().zip(["n1-more", "w-3"]) {
+        for (change, name) in changes.iter().zip(["n1-more", "w-2", "ten-more"]) {
             let changed = load(&Options { set: change.set.clone(), ..Options::default() }).rehearsal;
             let node = changed.nodes.iter().find(|node| &*node.spec.name == name).expect("it is added");
             let is_of = |partition: &&str| node.spec.shape.labels.contains_key(&label(partition));
