@@ -200,7 +200,11 @@ impl Builder<'_> {
 
     fn refuse_tag(&mut self, is_tagged: bool, span: Span) -> Result<(), Stop> {
         match is_tagged {
-            true => self.stop(span, "YAML tags are not supported", "remove the word that begins with `!`"),
+            true => self.stop(
+                span,
+                "of the tags of YAML, only `!!str` is supported",
+                "remove the word that begins with `!`",
+            ),
             false => Ok(()),
         }
     }

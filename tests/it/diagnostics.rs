@@ -124,7 +124,7 @@ fn what_is_no_scenario_at_all_ends_in_one_clear_error() {
         ("rubbish.yaml", (0..=255).cycle().skip(137).take(4096).collect()),
         ("utf16.yaml", [0xff, 0xfe].into_iter().chain("scenario: x".bytes().flat_map(|byte| [byte, 0])).collect()),
         ("two.yaml", b"scenario: one\n---\nscenario: two\n".to_vec()),
-        ("tags.yaml", b"scenario: !!str one\n".to_vec()),
+        ("tags.yaml", b"scenario: !!set one\n".to_vec()),
     ];
     for (name, bytes) in &files {
         std::fs::write(scratch.path().join(name), bytes).unwrap();
