@@ -46,8 +46,9 @@ fn a_family_means_each_of_its_gpus_and_the_run_says_so_once() {
 fn an_unknown_name_is_an_error_with_the_line_that_mends_it() {
     let rows = [
         ("h10O", "did you mean `h100`? write `gpu_names: {h10O: h100}` in `trace:`"),
-        ("gtx-1080-ti", "write `gpu_names: {gtx-1080-ti: a100-80g}` in `trace:`"),
-        ("3g 20gb", "write `gpu_names: {3g 20gb: a100-80g}` in `trace:`"),
+        ("h100_nvl", "write `gpu_names: {h100_nvl: h100-80g}` in `trace:`"),
+        ("gtx-1080-ti", "write `gpu_names: {gtx-1080-ti: GPU}` in `trace:`, where GPU is one of a100-80g, h100-80g"),
+        ("3g 20gb", "write `gpu_names: {3g 20gb: GPU}` in `trace:`"),
     ];
     for (name, mends) in rows {
         let list = format!("1,0,60,1,1,{name}\n2,1,60,1,1,{name}\n3,1,60,1,1,a100\n");
@@ -70,6 +71,7 @@ fn a_name_that_yaml_reads_as_something_else_is_mended_as_told() {
         let list = format!("1,0,60,1,1,{name}\n");
         let said = stderr(folder(&list, "").path(), &["run", "s.yaml"], 2);
         let mends = said.split("write `").nth(1).and_then(|rest| rest.split("` in `trace:`").next()).expect("a line");
+        let mends = mends.replace(": GPU}", ": a100-80g}");
         let dir = folder(&list, &format!(", {mends}"));
         assert!(stdout(dir.path(), &["run", "s.yaml"], 0).contains("1 completed"), "{name}: {mends}");
     }

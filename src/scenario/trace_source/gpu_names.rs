@@ -179,20 +179,48 @@ fn warn_of_absent(
 }
 
 fn unknown(name: &str, count: u64, asked: &TraceSettings<'_>, world: &World, report: &mut Report) {
-    let own = world.gpu_types.iter().map(|name| &**name);
-    let of_catalog = catalog::gpus().iter().map(|model| model.name);
-    let elsewhere = catalog::gpu_names().iter().map(|row| row.name);
-    let near = nearest(name, own.chain(of_catalog).chain(elsewhere));
-    let example = near.or(world.gpu_types.first().map(|name| &**name)).unwrap_or("a100-80g");
-    let hint = near.map_or(String::new(), |near| format!("did you mean `{near}`? "));
     let jobs = counted(usize::try_from(count).unwrap_or(usize::MAX), "job");
     let ask = if count == 1 { "asks" } else { "ask" };
     let message = format!(
         "{jobs} of the trace {} {ask} for GPU `{name}`, which no node has and the catalog does not know",
         asked.called()
     );
-    let help = format!("{hint}write `gpu_names: {{{}: {example}}}` in `trace:`", scalar(name, true));
-    report.error_with_help(asked.span, message, help);
+    report.error_with_help(asked.span, message, help_for_unknown(name, &world.gpu_types));
+}
+
+/// What to write for a name that is unknown. `own` are the types of the nodes.
+fn help_for_unknown(name: &str, own: &BTreeSet<Arc<str>>) -> String {
+    let line = |gpus: &str| format!("write `gpu_names: {{{}: {gpus}}}` in `trace:`", scalar(name, true));
+    let all = || own.iter().map(|gpu| &**gpu);
+    let related: Vec<&str> = all().filter(|gpu| is_related(name, gpu)).collect();
+    match related[..] {
+        [] => {}
+        [one] => return line(one),
+        _ => return line(&format!("[{}]", related.join(", "))),
+    }
+    let of_catalog = catalog::gpus().iter().map(|model| model.name);
+    let elsewhere = catalog::gpu_names().iter().map(|row| row.name);
+    if let Some(near) = nearest(name, all().chain(of_catalog).chain(elsewhere)) {
+        return format!("did you mean `{near}`? {}", line(near));
+    }
+    match Vec::from_iter(all())[..] {
+        [] => line("a100-80g"),
+        [one] => line(one),
+        ref several => format!("{}, where GPU is one of {}", line("GPU"), several.join(", ")),
+    }
+}
+
+/// Whether a name has the family of this GPU: `nvidia_h100_nvl` and `h100pcie` have that of `h100-80g`. The family is the
+/// first part of a GPU's name that has a digit.
+fn is_related(name: &str, gpu: &str) -> bool {
+    let parts = |text: &str| {
+        let lower = text.to_ascii_lowercase();
+        Vec::from_iter(lower.split(|letter: char| !letter.is_ascii_alphanumeric()).map(str::to_string))
+    };
+    let has_digit = |part: &String| part.contains(|letter: char| letter.is_ascii_digit());
+    let Some(family) = parts(gpu).into_iter().find(has_digit) else { return false };
+    let continues = |rest: &str| !rest.starts_with(|letter: char| letter.is_ascii_digit());
+    parts(name).iter().any(|part| part.strip_prefix(family.as_str()).is_some_and(continues))
 }
 
 /// Reads `{gtx: rtx-4090, fast: [a100-80g, h100-80g]}`.
@@ -214,4 +242,34 @@ fn types<'t>(entry: &'t Entry, help: &str, report: &mut Report) -> Vec<(&'t str,
         report.error_with_help(entry.value.span, "the list of GPU types is empty", help);
     }
     items.iter().filter_map(|item| Some((text(item, "a GPU type", report)?, item.span))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_name_is_told_to_mean_the_nearest_gpu_of_the_nodes() {
+        let own: BTreeSet<Arc<str>> = ["a100-40g", "a100-80g", "h100-80g", "l4", "rtx-4090"].map(Arc::from).into();
+        let rows = [
+            ("h100_nvl", "write `gpu_names: {h100_nvl: h100-80g}` in `trace:`"),
+            ("nvidia_h100_nvl", "write `gpu_names: {nvidia_h100_nvl: h100-80g}` in `trace:`"),
+            ("H100-SXM", "write `gpu_names: {H100-SXM: h100-80g}` in `trace:`"),
+            ("h100pcie", "write `gpu_names: {h100pcie: h100-80g}` in `trace:`"),
+            ("a100_x", "write `gpu_names: {a100_x: [a100-40g, a100-80g]}` in `trace:`"),
+            ("rtx_4090_d", "write `gpu_names: {rtx_4090_d: rtx-4090}` in `trace:`"),
+            ("h10O", "did you mean `h100`? write `gpu_names: {h10O: h100}` in `trace:`"),
+            (
+                "fastest",
+                "write `gpu_names: {fastest: GPU}` in `trace:`, where GPU is one of a100-40g, a100-80g, h100-80g, l4, \
+                 rtx-4090",
+            ),
+        ];
+        for (name, expected) in rows {
+            assert_eq!(help_for_unknown(name, &own), expected);
+        }
+        assert!(!is_related("l40_x", "l4") && !is_related("rtx-5000", "rtx-4090"));
+        let one = [Arc::from("h100-80g")].into();
+        assert_eq!(help_for_unknown("fastest", &one), "write `gpu_names: {fastest: h100-80g}` in `trace:`");
+    }
 }
