@@ -206,6 +206,15 @@ impl SpeedTable {
         self.work == Some(JobWork::Measured)
     }
 
+    pub fn reference(&self) -> &Arc<str> {
+        &self.reference
+    }
+
+    /// The speed of this type of GPU. `None` if it is not known, or only by measurements of a trace.
+    pub fn speed_of(&self, gpu: &Arc<str>) -> Option<Speed> {
+        if *gpu == self.reference { Some(Speed::ONE) } else { self.find(gpu, None).map(|found| found.speed) }
+    }
+
     /// The speeds of a job that accepts these types of GPUs (all, if the list is empty), and the types whose speed is not
     /// known.
     pub fn speeds(
@@ -265,7 +274,7 @@ impl SpeedTable {
     pub fn note(&self, scope: &str, fleet: &BTreeSet<Arc<str>>, assumed: &mut BTreeSet<String>) {
         let reference = &self.reference;
         assumed.insert(format!(
-            "{scope}durations are those on {reference}; several GPUs work as fast as the slowest; estimates, time limits and \
+            "{scope}durations are those on {reference}, unless a trace names another GPU; several GPUs work as fast as the slowest; estimates, time limits and \
              the time to start are not scaled"
         ));
         if self.is_measured() {

@@ -58,6 +58,13 @@ impl Speed {
         let nanos = (u128::from(work.as_nanos()) * u128::from(ONE)).div_ceil(u128::from(self.0));
         SimDuration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
+
+    /// The work that is done in this time, rounded down to whole nanoseconds. If the speed is 1 or more, [`Speed::time`]
+    /// of this work is exactly this time.
+    pub fn work(self, time: SimDuration) -> SimDuration {
+        let nanos = u128::from(time.as_nanos()) * u128::from(self.0) / u128::from(ONE);
+        SimDuration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
 }
 
 impl TryFrom<u64> for Speed {

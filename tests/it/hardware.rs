@@ -14,6 +14,7 @@ trials! {
         a_placed_job_is_explained_with_its_speed,
         measured_rates_of_a_trace_are_speeds,
         measured_rates_need_the_reference_of_their_trace,
+        a_duration_is_that_on_the_gpu_that_the_trace_names,
         others_of_the_file_are_about_its_own_reference,
         a_streamed_list_has_the_same_speeds,
         a_file_without_speeds_has_none_in_its_log,
@@ -287,6 +288,46 @@ fn a_placed_job_is_explained_with_its_speed() {
 /// The list and the table are made up in the form of Gavel's. Job 0 does 7,200 steps: at 2 steps/s on a V100 in 1 h, at 1
 /// step/s on a P100 in 2 h, and it does not run on a K80. Job 1 does 3,600 steps at 1 step/s on a V100, and at 0.5 on a
 /// K80, in 2 h.
+/// Jobs of one hour each. On the reference a100-80g, those recorded on an H100 take two hours, and on a V100 half an hour.
+fn a_duration_is_that_on_the_gpu_that_the_trace_names() {
+    let dir = empty();
+    let ends = |list: &str, trace: &str, nodes: &[&str]| {
+        let nodes: String = nodes.iter().map(|node| format!("  - {{name: {node}, machine: {node}}}\n")).collect();
+        let text = format!(
+            "scenario: Recorded on several GPUs\nprofile: fifo\n\
+             speed: {{reference: a100-80g, factors: {{h100-80g: 2, v100-16g: 0.5}}}}\nnodes:\n{nodes}\
+             trace: {{format: csv, file: t.csv{trace}}}\nexpect: [jobs_lost == 0]\n"
+        );
+        let list = format!("job,submit_s,duration_s,gpus,nodes,gpu_models\n{list}");
+        for (name, text) in [("t.csv", &list), ("s.yaml", &text)] {
+            std::fs::write(dir.path().join(name), text).expect("a folder of our own");
+        }
+        let run = |more: &[&str]| {
+            let said = stdout(dir.path(), &[&["run", "s.yaml", "--out", "out"], more].concat(), 0);
+            let table = std::fs::read_to_string(dir.path().join("out/jobs.csv")).expect("it was written");
+            let mut lines = table.lines().map(|line| line.split(',').collect::<Vec<_>>());
+            let end = lines.next().and_then(|names| names.iter().position(|name| *name == "end")).expect("a column");
+            (lines.map(|cells| cells[end].to_string()).collect::<Vec<_>>(), said)
+        };
+        let (found, said) = run(&[]);
+        assert_eq!(run(&["--stream"]).0, found);
+        (found, said)
+    };
+    let list = "1,0,3600,8,1,h100\n2,0,3600,8,1,a100\n3,0,3600,8,1,v100-16g\n";
+    let (found, said) = ends(list, "", &["a100-80g-x8", "h100-80g-x8", "v100-16g-x8"]);
+    assert_eq!(found, ["3600", "3600", "3600"], "each runs on the GPU that it names");
+    let expected = "1 job of the trace t.csv names GPU `h100`, so its recorded duration counts as the time on h100-80g, \
+                    which works 2 times as fast as a100-80g";
+    assert!(said.contains(expected), "{said}");
+    let moved = ", gpu_names: {h100: a100-80g, v100-16g: a100-80g}";
+    let (found, _) = ends("1,0,3600,8,1,h100\n2,9000,3600,8,1,v100-16g\n3,18000,3600,8,1,\n", moved, &["a100-80g-x8"]);
+    assert_eq!(found, ["7200", "10800", "21600"], "two hours, half an hour, and an hour without a name");
+    let (found, _) = ends("1,0,3600,8,1,h100|v100-16g\n", "", &["h100-80g-x8", "v100-16g-x8"]);
+    assert_eq!(found, ["1800"], "two GPUs do not tell a speed");
+    let said = stderr(dir.path(), &["run", "s.yaml"], 0);
+    assert!(said.contains("1 job of the trace t.csv names GPU `h100|v100-16g`, whose speed relative to"), "{said}");
+}
+
 fn measured_rates_of_a_trace_are_speeds() {
     let dir = empty();
     let table = r#"{"k80": {"('Net', 1)": {"null": 0.0}, "('Old', 1)": {"null": 0.5}},

@@ -60,6 +60,11 @@ impl NameCounts {
         }
     }
 
+    /// The names of which tasks accept any GPU, with the number of these tasks.
+    pub fn kinds(&self) -> impl Iterator<Item = (&[String], u64)> {
+        self.kinds.iter().map(|(models, kind)| (&models[..], kind.tasks))
+    }
+
     /// For each kind of task: the GPU types that it accepts, and the rates that the trace measured.
     pub fn cases(&self, names: &GpuNames) -> impl Iterator<Item = (Vec<Arc<str>>, Option<Arc<Measured>>)> {
         self.kinds.iter().flat_map(|(models, kind)| {
@@ -136,6 +141,13 @@ impl GpuNames {
             found.findings.absent.insert(name.clone());
         }
         found
+    }
+
+    /// The GPU types on one of which a task that names this GPU was recorded. Only the meaning of a name that has none by
+    /// itself comes from `gpu_names`, which states where tasks may run now.
+    pub fn recorded_on(&self, name: &str, world: &World) -> Vec<Arc<str>> {
+        let meant = world.meant_gpu_types(name);
+        if meant.is_empty() { self.types.get(name).cloned().unwrap_or_default() } else { meant }
     }
 
     /// The GPU types that a task accepts. Empty if it accepts any.

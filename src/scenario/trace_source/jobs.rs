@@ -54,6 +54,11 @@ impl Shared {
         Shared { plain, demands, whole, words, names, kinds, speeds, checkpoint, limited }
     }
 
+    /// How long a task runs on the reference GPU of its speeds. Without speeds, its recorded duration.
+    pub fn run(&self, task: &TraceTask) -> SimDuration {
+        self.speeds.recorded_on(task).work(task.run)
+    }
+
     /// The behavior of a task with this duration.
     pub fn behavior(&self, run: SimDuration) -> JobBehavior {
         JobBehavior { run: Some(run), checkpoint: self.checkpoint, ..JobBehavior::default() }
@@ -206,7 +211,8 @@ pub(super) fn drafts(
     let mut behaviors: HashMap<SimDuration, Arc<JobBehavior>, FixedState> = HashMap::default();
     let recorded: BTreeMap<&str, &Series> = usage.iter().map(|(pod, series)| (pod.as_str(), series)).collect();
     let draft = |Chosen { task, queue, at, is_moved }: Chosen<'_>| {
-        let behavior = behaviors.entry(task.run).or_insert_with(|| Arc::new(shared.behavior(task.run)));
+        let run = shared.run(task);
+        let behavior = behaviors.entry(run).or_insert_with(|| Arc::new(shared.behavior(run)));
         let behavior = match recorded.get(task.name.as_str()) {
             None => Arc::clone(behavior),
             Some(series) => {

@@ -1,4 +1,6 @@
 //! Speeds of the tasks of a trace on each type of GPU.
+//!
+//! A task that names one GPU was recorded on it, so its duration is the time on this GPU and not on the reference.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -10,7 +12,8 @@ use super::settings::TraceSettings;
 use crate::speeds::{self, MeasuredRates, SpeedTable};
 use crate::world::World;
 use dryrack_trace::{Measured, TraceTask};
-use dryrack_workload::{Demand, DemandKind, Speeds};
+use dryrack_units::counted;
+use dryrack_workload::{Demand, DemandKind, Speed, Speeds};
 use dryrack_yaml::Report;
 
 /// The accepted types of GPUs, and what the trace measured.
@@ -23,6 +26,8 @@ type CaseSpeeds = (Arc<Speeds>, Vec<Arc<str>>);
 #[derive(Clone, Debug, Default)]
 pub(super) struct TraceSpeeds {
     known: HashMap<Case, CaseSpeeds, FixedState>,
+    /// The speeds of the GPUs on which tasks were recorded, by the name in the trace. Names of the reference are left out.
+    recorded_on: HashMap<String, Speed, FixedState>,
     /// Whether the trace measured rates of a kind of task.
     is_measured: bool,
 }
@@ -38,7 +43,14 @@ impl TraceSpeeds {
         let base = world.speed.clone();
         let own = asked.speed.and_then(|tree| speeds::read(tree, base.as_ref(), world, report));
         let scope = if own.is_some() { "for the trace, " } else { "" };
-        TraceSpeeds::resolve((own.or(base).as_ref(), scope), counted, world, report)
+        let table = own.or(base);
+        let mut found = TraceSpeeds::resolve((table.as_ref(), scope), counted, world, report);
+        // With `order` or `tune`, tasks never end. Measured rates have the reference of their trace.
+        let stays = asked.order.is_some() || asked.tune.is_some();
+        if let Some(table) = table.filter(|table| !stays && !table.is_measured()) {
+            found.recorded_on = recorded_on(&table, asked, counted, (world, report));
+        }
+        found
     }
 
     /// Computes the speeds of all tasks. Reports types of GPUs whose speed is not known.
@@ -74,6 +86,14 @@ impl TraceSpeeds {
         found
     }
 
+    /// The speed of the GPU on which a task was recorded. 1 if the trace does not tell it.
+    pub fn recorded_on(&self, task: &TraceTask) -> Speed {
+        match &task.gpu_models[..] {
+            [name] if task.gpus.unwrap_or(0) > 0 => self.recorded_on.get(name).copied().unwrap_or(Speed::ONE),
+            _ => Speed::ONE,
+        }
+    }
+
     /// The demand of a task with its speeds.
     pub fn add(&self, mut demand: Demand, task: &TraceTask) -> Demand {
         let DemandKind::Tasks(each) = &mut demand.kind else { return demand };
@@ -89,6 +109,54 @@ impl TraceSpeeds {
     pub fn are_equal(&self) -> bool {
         !self.is_measured
     }
+}
+
+/// The speed of the GPU that each name of the trace means, unless this is the reference. Notes which durations are not
+/// those on the reference. Warns of names that may mean GPUs of different or unknown speeds.
+fn recorded_on(
+    table: &SpeedTable,
+    asked: &TraceSettings<'_>,
+    (counts, names): (&NameCounts, &GpuNames),
+    (world, report): (&mut World, &mut Report),
+) -> HashMap<String, Speed, FixedState> {
+    let (mut found, fleet, reference) = (HashMap::default(), world.fleet_gpus(), table.reference());
+    for (models, tasks) in counts.kinds().filter(|(models, tasks)| !models.is_empty() && *tasks > 0) {
+        let mut types: Vec<Arc<str>> = models.iter().flat_map(|name| names.recorded_on(name, world)).collect();
+        // An unknown name is an error already, or that of a GPU which a cloud may offer.
+        if types.is_empty() || types.contains(reference) {
+            continue;
+        }
+        if types.iter().any(|gpu| fleet.contains(gpu)) {
+            types.retain(|gpu| fleet.contains(gpu));
+        }
+        let speeds: BTreeSet<Option<Speed>> = types.iter().map(|gpu| table.speed_of(gpu)).collect();
+        let jobs = counted(usize::try_from(tasks).unwrap_or(usize::MAX), "job");
+        let (name, durations) = match tasks {
+            1 => ("names", "its recorded duration counts"),
+            _ => ("name", "their recorded durations count"),
+        };
+        let said = format!("{jobs} of the trace {} {name} GPU `{}`", asked.called(), models.join("|"));
+        match (models, Vec::from_iter(speeds)[..].as_ref()) {
+            ([model], [Some(speed)]) => {
+                world.assumed.insert(format!(
+                    "{said}, so {durations} as the time on {}, which works {speed} times as fast as \
+                     {reference}",
+                    types.join(" or ")
+                ));
+                found.insert(model.clone(), *speed);
+            }
+            _ => {
+                let message = format!(
+                    "{said}, whose speed relative to {reference} is not known, so {durations} as the \
+                     time on {reference}"
+                );
+                let help = "state the speeds in `factors`, or write as `reference` the GPU on which these jobs ran";
+                report.warning(asked.span, message.clone(), help.to_string());
+                world.assumed.insert(message);
+            }
+        }
+    }
+    found
 }
 
 /// The scenario's types of GPUs for each name under which the trace measured rates.
