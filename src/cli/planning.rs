@@ -18,8 +18,8 @@ use super::run::Overrides;
 use dryrack_engine::{Progress, Rehearsal};
 use dryrack_metrics::ResampledFrom;
 use dryrack_plan::{
-    Answer, BREAK_SEEDS, Break, BreakResult, Comparison, InputHash, Lasting, LastingUntil, PlanHeader, PlanRun, Row,
-    breaks, first_month, fleet_size, kinds, of_month, range_ends, run_changed,
+    Answer, BREAK_SEEDS, Break, BreakResult, Comparison, EqualSpeeds, InputHash, Lasting, LastingUntil, PlanHeader,
+    PlanRun, Row, breaks, first_month, fleet_size, kinds, of_month, range_ends, run_changed,
 };
 use dryrack_report::about;
 use dryrack_scenario::{Horizon, Objective, Options, PlanFile, TraceUse, load_plan};
@@ -35,6 +35,8 @@ pub(super) struct Planning {
     pub assumed: Vec<String>,
     /// The names of GPUs because of which some tasks of the trace can never run with some alternative.
     pub absent_gpus: BTreeSet<String>,
+    /// The GPUs on which jobs without speeds may run.
+    equal_speeds: EqualSpeeds,
 }
 
 impl Planning {
@@ -49,6 +51,7 @@ impl Planning {
         let base = Options { set: set.to_vec(), ..options(file) };
         let (mut hash, mut seed) = (InputHash::default(), None);
         let (mut assumed, mut absent_gpus) = (BTreeSet::new(), BTreeSet::new());
+        let mut equal_speeds = EqualSpeeds::default();
         let read = AtomicUsize::new(0);
         let said = || {
             let read = counted(read.load(Ordering::Relaxed), "alternative");
@@ -61,6 +64,7 @@ impl Planning {
                 assumed.extend(loaded.assumed.iter().cloned());
                 assumed.extend(loaded.trace.as_ref().and_then(TraceUse::dates_line));
                 absent_gpus.extend(loaded.trace.iter().flat_map(|used| used.gpu_names.absent.iter().cloned()));
+                equal_speeds.add(&loaded.rehearsal);
                 read.fetch_add(1, Ordering::Relaxed);
             })
         });
@@ -78,7 +82,7 @@ impl Planning {
         };
         let header =
             PlanHeader { dryrack: env!("CARGO_PKG_VERSION").to_string(), plan: plan.title.clone(), input: hash.hex() };
-        Ok(Planning { plan, base, header, assumed: assumed.into_iter().collect(), absent_gpus })
+        Ok(Planning { plan, base, header, assumed: assumed.into_iter().collect(), absent_gpus, equal_speeds })
     }
 
     /// Sentences that name the nodes which an alternative has from the start, such as ` The fleet: 4 nodes with 8
@@ -119,7 +123,7 @@ impl Planning {
         format!(" A month is 730 hours at the rate of the run, which lasts {}{early}.", length(seconds))
     }
 
-    /// The answer, with what depends on the names that the trace gives to GPUs.
+    /// The answer, with what depends on the types of GPUs: the names in the trace, and their speeds.
     pub fn with_gpu_names(
         &self,
         mut answer: Answer,
@@ -132,6 +136,7 @@ impl Planning {
             let loaded = loaded.map_err(|faults| Failure::Input(faults.to_string()))?;
             loaded.trace.iter().for_each(|used| answer.with_substitutes(&used.gpu_names.substitutes));
         }
+        answer.with_equal_speeds(&self.equal_speeds);
         Ok(answer)
     }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::breaks::BreakResult;
+use super::equal_speeds::EqualSpeeds;
 use super::order::unordered;
 use super::range_ends::ascends;
 use super::search::SearchResult;
@@ -62,6 +63,11 @@ impl Answer {
         if !all.is_empty() {
             self.short.push_str(&format!(" It assumes what `gpu_names` states: {}.", all.join("; ")));
         }
+    }
+
+    /// Adds which GPUs count as equally fast because the scenario states no speeds.
+    pub fn with_equal_speeds(&mut self, equal: &EqualSpeeds) {
+        self.short.push_str(&equal.sentence().unwrap_or_default());
     }
 
     /// Adds when the answer stops being enough while the load grows.

@@ -29,6 +29,7 @@
 
 mod answer;
 mod breaks;
+mod equal_speeds;
 mod helps;
 mod horizon;
 mod idle_factors;
@@ -48,6 +49,7 @@ mod summary;
 pub use answer::{Answer, answer, start_wait_note};
 pub use breaks::{BREAK_SEEDS, Break, BreakResult, BrokenConstraint, NodeKind, breaks, kinds};
 pub use dryrack_metrics::{Estimate, estimate};
+pub use equal_speeds::EqualSpeeds;
 pub use helps::{Change, Changes, Saving, WaitTotal, changes, saved, sort as sort_savings};
 pub use horizon::{
     HORIZON_HEADER, Lasting, LastingUntil, first_month, horizon_json, horizon_rows, horizon_sentences, of_month,

@@ -213,12 +213,15 @@ fn a_gpu_that_only_the_trace_names_is_told_with_the_line_that_allows_others() {
     std::fs::write(dir.path().join("s.yaml"), mended).expect("a folder of our own");
     let (code, text) = said(dir.path(), &["plan", "p.yaml"]);
     assert!(code == 0 && !text.contains("warning") && text.contains("h100-80g-x8     8      1     1  yes"), "{text}");
+    let equal = "The plan counts a100-80g and h100-80g as equally fast, because the scenario states no `speed`.";
+    assert!(text.contains(equal), "{text}");
     // The answer has the GPU that the trace names.
     assert!(text.contains("gpu=a100-80g-x8 is enough") && !text.contains("`gpu_names`"), "{text}");
     std::fs::write(dir.path().join("p.yaml"), plan.replace("a100-80g-x8, ", "")).expect("a folder of our own");
     let (_, text) = said(dir.path(), &["plan", "p.yaml"]);
     let assumed = "It assumes what `gpu_names` states: jobs that ask for GPU `a100` can run on h100-80g.";
     assert!(text.contains("gpu=h100-80g-x8 is enough") && text.contains(assumed), "{text}");
+    assert!(!text.contains("equally fast"), "there is one type of GPU: {text}");
 }
 
 fn a_job_that_had_gpus_of_two_models_runs_on_either() {
