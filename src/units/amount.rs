@@ -278,7 +278,9 @@ impl fmt::Display for MilliWatts {
 
 impl fmt::Display for Money {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&format!("{}.{:02}", self.0 / 1_000_000, self.0 % 1_000_000 / 10_000))
+        // Half a cent and more is rounded up.
+        let cents = self.0 / 10_000 + u64::from(self.0 % 10_000 >= 5_000);
+        f.pad(&format!("{}.{:02}", cents / 100, cents % 100))
     }
 }
 
@@ -333,6 +335,11 @@ mod tests {
         assert_eq!(GpuShare::WHOLE.to_string(), "1");
         assert_eq!(Permille::new(925).to_string(), "92.5%");
         assert_eq!(Money::new(2_490_000).to_string(), "2.49");
+        let rounded =
+            [(4_999, "0.00"), (5_000, "0.01"), (122_639_999_999, "122640.00"), (u64::MAX, "18446744073709.55")];
+        for (millionths, wanted) in rounded {
+            assert_eq!(Money::new(millionths).to_string(), wanted);
+        }
         assert_eq!(MilliWatts::new(6_500_500).to_string(), "6500.5W");
     }
 
