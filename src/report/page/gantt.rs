@@ -36,7 +36,7 @@ pub fn gantt(accounts: &RunAccount, spans: &Spans, starts_at: Option<SimTime>) -
         return String::new();
     }
     let groups = groups(&all);
-    let note = hidden_note(&all, &groups, accounts);
+    let note = hidden_note(&all, &groups);
     let fold = |(number, lanes): (usize, &&[Lane])| {
         let figure = figure(lanes, (accounts, spans), (&note, starts_at));
         let (Some(first), Some(last)) = (lanes.first(), lanes.last()) else { return String::new() };
@@ -144,13 +144,19 @@ fn groups(all: &[Lane]) -> Vec<&[Lane]> {
     groups
 }
 
-fn hidden_note(all: &[Lane], groups: &[&[Lane]], accounts: &RunAccount) -> String {
-    let what = if accounts.nodes.iter().any(|node| node.gpu_count() > 0) { "GPU" } else { "node" };
+fn hidden_note(all: &[Lane], groups: &[&[Lane]]) -> String {
+    let gpus = all.iter().filter(|lane| lane.gpu.is_some()).count();
+    let whole = match (gpus, all.len() - gpus) {
+        (0, nodes) => many(nodes, "node"),
+        (gpus, 0) => many(gpus, "GPU"),
+        (gpus, others) => format!("{} and {} for jobs without GPUs", many(gpus, "GPU"), many(others, "row")),
+    };
     let lanes: usize = groups.iter().map(|lanes| lanes.len()).sum();
     let bars: usize = groups.iter().flat_map(|lanes| lanes.iter()).map(|lane| lane.bars.len()).sum();
     let part = match lanes == all.len() {
-        true => many(all.len(), what),
-        false => format!("The first {} of {}", grouped(&lanes.to_string()), many(all.len(), what)),
+        true => whole,
+        false if gpus == 0 || gpus == all.len() => format!("The first {} of {whole}", grouped(&lanes.to_string())),
+        false => format!("The first {} of {whole}", many(lanes, "row")),
     };
     let folded = if groups.len() > 1 { " Click a name to unfold it." } else { "" };
     format!(
@@ -170,4 +176,27 @@ pub(super) fn lane_name(lane: &Lane, accounts: &RunAccount) -> String {
 
 fn place(at: SimTime, end: SimTime) -> u64 {
     (u128::from(at.min(end).as_nanos()) * u128::from(WHOLE) / u128::from(end.as_nanos().max(1))) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dryrack_ids::NodeId;
+
+    /// Eight GPUs, and two CPU jobs on two nodes.
+    #[test]
+    fn rows_of_jobs_without_gpus_are_not_counted_as_gpus() {
+        let lane = |node: usize, gpu| Lane { node: NodeId::new(node), gpu, bars: Vec::new(), rows: 1 };
+        let gpus: Vec<Lane> = (0..8).map(|gpu| lane(0, Some(gpu))).collect();
+        let nodes = vec![lane(0, None), lane(1, None)];
+        let both: Vec<Lane> = gpus.iter().chain(&nodes).cloned().collect();
+        let starts = |lanes: &[Lane], shown: usize, wanted: &str| {
+            let note = hidden_note(lanes, &[&lanes[..shown]]);
+            assert!(note.starts_with(&format!("{wanted}, with 0 bars.")), "{note}");
+        };
+        starts(&both, 10, "8 GPUs and 2 rows for jobs without GPUs");
+        starts(&both, 3, "The first 3 rows of 8 GPUs and 2 rows for jobs without GPUs");
+        starts(&gpus, 3, "The first 3 of 8 GPUs");
+        starts(&nodes, 2, "2 nodes");
+    }
 }
