@@ -314,6 +314,16 @@ mod tests {
     }
 
     #[test]
+    fn a_mean_over_seeds_does_not_show_that_a_limit_is_kept() {
+        let mut found = report(&[(1.0, 90.0, false), (2.0, 5.0, true)], Some(1));
+        found.constraints = vec!["p95(queue_wait) <= 1m".into()];
+        let caption = |found: &PlanReport| found.waits_plot().expect("some wait").description;
+        assert!(caption(&found).contains("is kept by a curve that passes above"), "{}", caption(&found));
+        found.rows[1].is_one_run = false;
+        assert!(caption(&found).contains("must hold with every seed"), "{}", caption(&found));
+    }
+
+    #[test]
     fn where_nobody_waits_the_frontier_is_of_those_that_are_turned_away() {
         let mut found = report(&[(1.0, 0.0, false), (2.0, 0.0, true), (3.0, 0.0, true)], Some(1));
         for (row, placed) in found.rows.iter_mut().zip([0.5, 0.98, 0.97]) {

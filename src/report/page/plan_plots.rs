@@ -192,9 +192,14 @@ impl PlanReport {
         };
         let limited = corner.as_ref().map_or(1.0, |(_, _, part)| *part);
         let (y, from) = of_parts("placed", shown.iter().map(at_once).fold(limited, f64::min));
-        let keeping = corner
-            .as_ref()
-            .map_or("", |_| " A limit on a percentile is kept by a curve that passes above the corner of its line.");
+        let keeping = match (&corner, shown.iter().all(|row| self.rows[*row].is_one_run)) {
+            (None, _) => "",
+            (Some(_), true) => " A limit on a percentile is kept by a curve that passes above the corner of its line.",
+            (Some(_), false) => {
+                " A limit must hold with every seed. The curves are means, so one that passes above the corner of the \
+                 limit's line does not show that the limit is kept."
+            }
+        };
         let limit = corner.map(|(name, bound, part)| {
             let (at, part) = (wait_place(bound) / end, part_place(part, from));
             Line {
