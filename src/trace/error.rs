@@ -31,6 +31,9 @@ pub enum TraceError {
     #[error("{}: its first line is of none of the formats {valid}", file.display())]
     UnknownFormat { file: PathBuf, valid: String },
 
+    #[error("{}: its first line is of sacct's own columns; write the list with `sacct --parsable2`", file.display())]
+    SacctColumns { file: PathBuf },
+
     #[error("{}: is an archive; unpack it, and name one of its files", file.display())]
     Archive { file: PathBuf },
 

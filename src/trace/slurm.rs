@@ -166,6 +166,30 @@ fn length(text: &str, seconds: u64) -> Option<SimDuration> {
     Some(SimDuration::from_secs(((days * 24 + hours) * 60 + below(minutes, 60)?) * 60 + below(last, 60)?))
 }
 
+/// Whether a first line is of `sacct` without `--parsable2`: the names of columns of fixed width, or the dashes below.
+pub(super) fn is_in_columns(line: &str) -> bool {
+    const NAMES: [&str; 14] = [
+        "JobID",
+        "JobIDRaw",
+        "JobName",
+        "User",
+        "Account",
+        "Partition",
+        "Submit",
+        "Start",
+        "End",
+        "Elapsed",
+        "State",
+        "AllocCPUS",
+        "AllocTRES",
+        "ExitCode",
+    ];
+    let line = line.trim();
+    let is_ruler = line.starts_with("---") && line.bytes().all(|byte| byte == b'-' || byte == b' ');
+    let known = line.split_whitespace().filter(|word| NAMES.contains(word)).count();
+    is_ruler || (known >= 2 && !line.contains(['|', ',']))
+}
+
 /// Iterates over the jobs in the output of `sacct --parsable2`.
 pub(super) struct SacctRows<R> {
     lines: Lines<R>,
@@ -194,6 +218,7 @@ impl<R: BufRead> SacctRows<R> {
                 users: HashMap::new(),
                 seen: Seen::default(),
             }),
+            Some(_) if is_in_columns(&header) => Err(TraceError::SacctColumns { file: file.to_path_buf() }),
             Some(missing) => {
                 let (file, line, name) = (file.to_path_buf(), 1, missing.to_string());
                 Err(TraceError::MissingColumn { file, line, name, valid: NEEDED.join(", ") })

@@ -7,6 +7,7 @@ use super::error::{Faults, TraceError};
 use super::format::{Format, rows};
 use super::row::TraceTask;
 use super::rows::Rows;
+use super::slurm::is_in_columns;
 use super::text::{LINE_BYTES_MAX, lines_of, open_lines};
 
 /// Iterates over the tasks of a file in the order of the file. An error in one row does not end the iteration.
@@ -43,6 +44,7 @@ impl TaskStream {
             let file = path.to_path_buf();
             match is_archive {
                 true => TraceError::Archive { file },
+                false if is_in_columns(&String::from_utf8_lossy(&first)) => TraceError::SacctColumns { file },
                 false => TraceError::UnknownFormat { file, valid: Format::ALL.map(Format::name).join(", ") },
             }
         })?;
@@ -91,5 +93,23 @@ mod tests {
         for (line, expected) in rows {
             assert_eq!(Format::guess(line.as_bytes()), expected, "{line}");
         }
+    }
+
+    #[test]
+    fn columns_of_sacct_are_told_from_other_texts() {
+        let columns = "JobID           JobName  Partition    Account  AllocCPUS      State ExitCode \n";
+        let opened = |text: &str, format| {
+            let input = Cursor::new(text.as_bytes().to_vec());
+            TaskStream::read(Path::new("jobs.txt"), input, format).err().expect("not a list").to_string()
+        };
+        let wanted = "jobs.txt: its first line is of sacct's own columns; write the list with `sacct --parsable2`";
+        for text in [columns, "------------ ---------- --- \n"] {
+            assert_eq!(opened(text, None), wanted);
+            assert_eq!(opened(text, Some(Format::Sacct)), wanted);
+        }
+        for text in ["1 2 3\n", "The State of the art\n", "Start,End State\n"] {
+            assert!(opened(text, None).contains("of none of the formats"), "{text}");
+        }
+        assert!(opened("JobID|Start|End\n", Some(Format::Sacct)).contains("no column `Submit`"));
     }
 }
