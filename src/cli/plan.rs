@@ -293,12 +293,34 @@ fn merged(args: &MergeArgs, format: Format) -> ExitResult {
 }
 
 /// The answer of an earlier result.
-fn answer_in(path: &Path) -> Result<String, Failure> {
+fn answer_in(path: &Path) -> Result<Earlier, Failure> {
     let expected = "a plan.json that `dryrack plan FILE --out DIR` wrote";
     let text = std::fs::read_to_string(path).map_err(|error| Failure::unreadable(path, &error, expected))?;
     let value: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
-    let answer = value["answer"].as_str().map(str::to_string);
-    answer.ok_or_else(|| Failure::file(path, format!("has no answer; expected {expected}")))
+    let text = |name: &str| value[name].as_str().map(str::to_string);
+    let answer = text("answer").ok_or_else(|| Failure::file(path, format!("has no answer; expected {expected}")))?;
+    Ok(Earlier { answer, short: text("short_answer"), fleet: text("fleet") })
+}
+
+/// The answer of an earlier result. An older version wrote only the whole text.
+struct Earlier {
+    answer: String,
+    short: Option<String>,
+    fleet: Option<String>,
+}
+
+impl Earlier {
+    /// Whether the answer names the same alternative with the same fleet, and is as sure. The other sentences say how it
+    /// was found; a search and a sweep differ in them.
+    fn is(&self, short: &str, fleet: &str) -> bool {
+        match (&self.short, &self.fleet) {
+            (Some(before), Some(of)) => before == short && of == fleet,
+            _ => {
+                let rest = self.answer.strip_prefix(short);
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' ')) && self.answer.contains(fleet)
+            }
+        }
+    }
 }
 
 /// Writes and prints the result of `runs`. The journal has `all` runs.
@@ -306,7 +328,7 @@ fn finish(
     planning: &Planning,
     (runs, all): (&Runs, &Runs),
     found: Option<&SearchResult>,
-    (out, before): (Option<&Path>, Option<String>),
+    (out, before): (Option<&Path>, Option<Earlier>),
     format: Format,
 ) -> ExitResult {
     let plan = &planning.plan;
@@ -315,8 +337,9 @@ fn finish(
     let is_open = found.is_some_and(|found| found.cheaper_unknown > 0);
     let mut found = planning.with_gpu_names(answer(plan, &comparison, found), &comparison, best)?;
     let idle = idle_factors(plan, runs);
+    let fleet = best.map_or(Ok(String::new()), |row| planning.fleet(row))?;
+    found.how.push_str(&fleet);
     if let Some(row) = best {
-        found.how.push_str(&planning.fleet(row)?);
         found.how.push_str(&planning.range_ends(row, &comparison, &idle));
     }
     found.how.push_str(&idle_sentence(plan, &idle));
@@ -340,7 +363,7 @@ fn finish(
         rows: horizon_rows(plan, horizon, &comparison, &lasting),
     });
     let mut whole = json!({
-        "plan": plan.title, "answer": answer, "input": planning.header.input, "dryrack": planning.header.dryrack,
+        "plan": plan.title, "answer": answer, "short_answer": found.short, "fleet": fleet.trim_start(), "input": planning.header.input, "dryrack": planning.header.dryrack,
         "scenario": plan.scenario, "seeds": plan.seeds, "minimize": plan.minimize.map(Objective::name),
         "breaks": breaks_json(&breaks, &lines),
         "alternatives": comparison.json(plan),
@@ -374,8 +397,8 @@ fn finish(
         }
         Format::Json => print_json(&whole)?,
     }
-    if let Some(before) = before.filter(|before| *before != answer) {
-        warn(&format!("the answer has changed\n  was  {}\n  now  {}\n", before.trim_end(), answer.trim_end()));
+    if let Some(before) = before.filter(|before| !before.is(&found.short, fleet.trim_start())) {
+        warn(&format!("the answer has changed\n  was  {}\n  now  {}\n", before.answer.trim_end(), answer.trim_end()));
         return Ok(Exit::Failed);
     }
     let any_keeps = comparison.rows.iter().any(|row| row.keeps == Some(true));

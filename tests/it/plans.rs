@@ -162,6 +162,9 @@ constraints: [max(queue_wait) <= 0s]
     assert!(text.contains("workers=2 is enough"), "{text}");
     // The exit code tells whether an earlier answer still holds: two jobs an hour need two workers, three need three.
     dryrack(dir.path(), &["plan", "plan.yaml", "--against", "out/plan.json"]).assert().code(0).stderr("");
+    // A search does not run all alternatives, and says so, but its answer is the same.
+    std::fs::write(dir.path().join("search.yaml"), format!("{plan}method: search\n")).expect("a folder of our own");
+    dryrack(dir.path(), &["plan", "search.yaml", "--against", "out/plan.json"]).assert().code(0).stderr("");
     let more = format!("{scenario}  - {{name: three, gpus: 1, duration: 1h, arrivals: {{every: 1h}}, until: 15h}}\n");
     std::fs::write(dir.path().join("base.yaml"), more).expect("a folder of our own");
     let said = stderr(dir.path(), &["plan", "plan.yaml", "--against", "out/plan.json"], 1);
