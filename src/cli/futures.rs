@@ -48,6 +48,19 @@ struct SeedPair {
     behavior: Vec<Moment>,
 }
 
+impl SeedPair {
+    /// Whether all metrics of both runs are the same in the figures that are printed.
+    fn is_same(&self) -> bool {
+        let same = |one: &Value, other: &Value| match (one.as_f64(), other.as_f64()) {
+            (Some(one), Some(other)) => !differ_in_print([Some(one), Some(other)], other - one),
+            _ => one == other,
+        };
+        let [one, other] = &self.metrics;
+        one.len() == other.len()
+            && one.iter().all(|(name, metric)| other.get(name).is_some_and(|found| same(metric, found)))
+    }
+}
+
 /// The state of both runs at one moment: the number of waiting replicas, and the share of allocated GPUs in
 /// thousandths.
 struct Moment {
@@ -85,7 +98,7 @@ impl Futures<'_> {
             Format::Human => print(&self.human(&seeded, &found, &metrics, (&changed, &reasons)))?,
             Format::Json => print_json(&whole)?,
         }
-        let is_same = seeded.iter().all(|seed| seed.metrics[0] == seed.metrics[1]);
+        let is_same = seeded.iter().all(SeedPair::is_same);
         Ok(if self.tells_by_exit && !is_same { Exit::Failed } else { Exit::Fine })
     }
 
@@ -97,7 +110,9 @@ impl Futures<'_> {
             guarded(work)
                 .map_err(|message| Failure::Ours(fault_text(&message, seed, &progress, &(self.repeat)(seed, side))))
         };
-        let runs = [one(0)?, one(1)?];
+        let base = one(0)?;
+        self.check_begun(seed, &base)?;
+        let runs = [base, one(1)?];
         let accounts = [runs[0].run_metrics.accounts(), runs[1].run_metrics.accounts()];
         let metrics = [&runs[0], &runs[1]].map(|run| match serde_json::to_value(run.run_metrics.metrics()) {
             Ok(Value::Object(metrics)) => metrics,
@@ -109,6 +124,21 @@ impl Futures<'_> {
             digests: [runs[0].digest.to_string(), runs[1].digest.to_string()],
             behavior: behavior(accounts, self.from),
         })
+    }
+
+    /// Refuses a comparison from a time after the end of the first run. The second would last until this time although
+    /// nothing happens in between, and each figure of a whole run would differ.
+    fn check_begun(&self, seed: u64, base: &Rehearsed) -> Result<(), Failure> {
+        if self.from <= base.until {
+            return Ok(());
+        }
+        let with = if self.seeds.len() > 1 { format!("with seed {seed}, ") } else { String::new() };
+        let left = match base.run_metrics.accounts().is_anything_left() {
+            true => "; jobs are left then, and with a later `--until` they still wait or run until it",
+            false => "",
+        };
+        let (end, from) = (base.until, self.from);
+        Err(Failure::Input(format!("error: {with}the run ends at {end}, so nothing can change from {from} on{left}\n")))
     }
 
     /// For each of these jobs, explains why it waited longer in one run. The explanation is of that run, at the moment
@@ -162,7 +192,7 @@ impl Futures<'_> {
         }
         text.push_str(&format!("\n{}\n\n", self.sentence(found)));
         let rows: Vec<Vec<String>> = (metrics.iter())
-            .filter(|metric| metric.difference.is_some_and(|found| found.mean.abs() > 0.0))
+            .filter(|metric| metric.differs())
             .map(|metric| {
                 let cell = |found: Option<Estimate>| found.map_or("undefined".to_string(), |found| with(&found));
                 let mut row = vec![metric.name.to_string()];
@@ -303,6 +333,19 @@ struct MetricPair {
     difference: Option<Estimate>,
 }
 
+impl MetricPair {
+    /// Whether the printed figures differ.
+    fn differs(&self) -> bool {
+        self.difference.is_some_and(|found| differ_in_print(self.sides, found.mean))
+    }
+}
+
+/// Whether two figures and their difference show a difference once they are rounded.
+fn differ_in_print(sides: [Option<f64>; 2], difference: f64) -> bool {
+    let [one, other] = sides.map(|side| side.map(plain));
+    one != other && plain(difference) != "0"
+}
+
 /// All metrics. A mean is `None` if the metric is undefined with some seed.
 fn differences(seeded: &[SeedPair], resampled: Option<ResampledFrom>) -> Vec<MetricPair> {
     let of = |name: &str, side: usize| -> Option<Vec<f64>> {
@@ -380,7 +423,8 @@ fn describe_wait(wait: SimDuration, placed: bool) -> String {
 /// Formats the value with at most three decimals.
 fn plain(value: f64) -> String {
     let text = format!("{value:.3}");
-    text.trim_end_matches('0').trim_end_matches('.').to_string()
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if text == "-0" { "0".to_string() } else { text.to_string() }
 }
 
 fn with(found: &Estimate) -> String {

@@ -244,6 +244,15 @@ fn what_cannot_be_otherwise_is_told_so() {
             &["--at", "3h", "--until", "2h", "--profile", "fifo"],
             "the run stops at 2h, so nothing can change from 3h on",
         ),
+        // The last job ends at 1h15m, and only the branch would last until 2h.
+        (
+            &["--at", "2h", "--profile", "fifo-skipping"],
+            "error: the run ends at 1h15m, so nothing can change from 2h on\n",
+        ),
+        (
+            &["--at", "2h", "--seeds", "1..2", "--profile", "fifo-skipping"],
+            "error: with seed 1, the run ends at 1h15m, so nothing can change from 2h on\n",
+        ),
         (&["--at", "1x", "--profile", "fifo"], "invalid value '1x' for '--at <TIME>'"),
     ] {
         let args: Vec<&str> = ["what-if", "base.yaml"].iter().chain(args).copied().collect();
