@@ -20,7 +20,7 @@ use super::swarm::seeds;
 use dryrack_plan::{
     BreakResult, Comparison, Estimate, FleetSize, HORIZON_HEADER, Journal, JournalError, PlanPage, PlanRun, Row, Runs,
     Search, SearchResult, answer, compare, constraint_names, fleet_size, horizon_json, horizon_rows, horizon_sentences,
-    idle_factors, idle_sentence, page, start_wait_note, stops_being_enough,
+    idle_factors, idle_sentence, page, start_wait_note, still_open, stops_being_enough,
 };
 use dryrack_report::{PlanGrowth, TimeLimit, about, table};
 use dryrack_scenario::{Factor, Method, Objective, PlanFile};
@@ -334,13 +334,13 @@ fn finish(
     let plan = &planning.plan;
     let comparison = compare(plan, runs);
     let best = plan.minimize.and_then(|objective| comparison.best(objective));
-    let is_open = found.is_some_and(|found| found.cheaper_unknown > 0);
+    let (open, is_search) = (still_open(plan, &comparison, found), found.is_some());
     let mut found = planning.with_gpu_names(answer(plan, &comparison, found), &comparison, best)?;
     let idle = idle_factors(plan, runs);
     let fleet = best.map_or(Ok(String::new()), |row| planning.fleet(row))?;
     found.how.push_str(&fleet);
     if let Some(row) = best {
-        found.how.push_str(&planning.range_ends(row, &comparison, &idle));
+        found.how.push_str(&planning.range_ends(row, &comparison, (&idle, is_search && open.is_none())));
     }
     found.how.push_str(&idle_sentence(plan, &idle));
     let lasting = planning.horizon(&comparison.rows)?;
@@ -350,8 +350,8 @@ fn finish(
         found.with_end(&end);
     }
     let breaks = best.map_or(Ok(Vec::new()), |row| planning.breaks(row))?;
-    if let Some(row) = best.filter(|_| is_open) {
-        found.with_fewer(row, &breaks);
+    if let Some((row, open)) = best.zip(open) {
+        found.with_doubt(row, &breaks, open);
     }
     let answer = found.text();
     let lines = breaks_of(planning, best, &breaks)?;

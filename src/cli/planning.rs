@@ -141,11 +141,11 @@ impl Planning {
     }
 
     /// Sentences about alternatives beyond the ranges of the factors, of which the runs show nothing.
-    pub fn range_ends(&self, best: &Row, comparison: &Comparison, idle: &[usize]) -> String {
+    pub fn range_ends(&self, best: &Row, comparison: &Comparison, of: (&[usize], bool)) -> String {
         let Some(objective) = self.plan.minimize else { return String::new() };
         let cost = |cell: usize| Some(fleet_size(&self.plan, cell, &self.base).ok()?.of(objective)? as f64);
         let in_unit = |cost: f64| if objective == Objective::PricePerHour { cost / 1e6 } else { cost };
-        range_ends(&self.plan, (comparison, best), objective, idle, |cell| cost(cell).map(in_unit))
+        range_ends(&self.plan, (comparison, best), objective, of, |cell| cost(cell).map(in_unit))
     }
 
     /// How the trace of an alternative is resampled with each seed, if it is.

@@ -198,22 +198,31 @@ impl Found<'_> {
 
     fn sentence(&self) -> String {
         let hours = self.base_hours();
-        let seeds = counted(self.seeds.len(), "seed");
+        let mean = if self.seeds.len() > 1 { "on average, " } else { "" };
+        let seeds = format!("{mean}with {}", counted(self.seeds.len(), "seed"));
         let of = match () {
-            () if hours >= LEAST_HOURS => format!("All replicas together wait {hours:.1} h with {seeds}."),
-            () if hours > 0.0 => format!("All replicas together wait {} with {seeds}.", about_hours(hours)),
-            () => format!("No replica waits with {seeds}."),
+            () if hours >= LEAST_HOURS => format!("All replicas together wait {hours:.1} h {seeds}."),
+            () if hours > 0.0 => format!("All replicas together wait {} {seeds}.", about_hours(hours)),
+            () => format!("No replica waits with {}.", counted(self.seeds.len(), "seed")),
         };
         let never = match most_never(self.base) {
             None | Some(0) => String::new(),
-            Some(1) => " 1 replica can never run, and is not counted.".to_string(),
-            Some(never) => format!(" {never} replicas can never run, and are not counted."),
+            Some(never) => {
+                let are = if never == 1 { "is" } else { "are" };
+                let stuck = counted(never as usize, "replica");
+                format!(" {stuck} can never run, and {are} not counted. {}", never_text(self.savings, never))
+            }
+        };
+        // Without waits, whoever can never run is what there is to mend.
+        let best = match never.is_empty() || hours >= LEAST_HOURS {
+            true => format!(" {}", best_text(self.savings, hours)),
+            false => String::new(),
         };
         let left_out = match self.kinds_left_out {
             0 => String::new(),
             kinds => format!(" One more node was not tried for {} of nodes.", counted(kinds, "further kind")),
         };
-        format!("{of}{never} {}{left_out}", best_text(self.savings, hours))
+        format!("{of}{never}{best}{left_out}")
     }
 
     /// The cells of each row: the change, the hours saved, their share, the 95th percentile, and the flags. The first row is
@@ -292,6 +301,16 @@ impl Found<'_> {
             (dir.join("what-helps.csv"), csv.into_inner().expect("written into memory")),
             (dir.join("report.html"), report.html().into_bytes()),
         ])
+    }
+}
+
+/// The change with which most of the replicas can run that can never run now, as a sentence.
+fn never_text(savings: &[Saving], never: u64) -> String {
+    let with = savings.iter().filter_map(|saving| Some((saving.never?, &saving.change.what)));
+    match with.min_by_key(|(left, _)| *left).filter(|(left, _)| *left < never) {
+        Some((0, what)) => format!("With {what}, all of them can run."),
+        Some((left, what)) => format!("With {what}, all but {left} of them can run."),
+        None => "No single change that was tried lets one of them run.".to_string(),
     }
 }
 

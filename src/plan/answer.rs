@@ -25,21 +25,20 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Begins with the fleet of fewer nodes that is enough too, if the budget ended before all cheaper alternatives were
-    /// run. `best` is the cheapest that was run.
-    pub fn with_fewer(&mut self, best: &Row, breaks: &[BreakResult]) {
+    /// Begins with the doubt that the answer is the cheapest, because the budget ended early, and with the fleet of fewer
+    /// nodes that is enough too. `best` is the cheapest that was run, and `open` says which others were not.
+    pub fn with_doubt(&mut self, best: &Row, breaks: &[BreakResult], open: &str) {
         let fewer: Vec<&BreakResult> =
             breaks.iter().filter(|found| found.is_less() && found.keeps && found.runs > 0).collect();
-        let Some(first) = fewer.first() else { return };
+        let ended = format!("the budget ended before all {open} were run");
         let each: Vec<&str> = fewer.iter().map(|found| found.change.what.as_str()).collect();
-        self.short = format!(
-            "{} may not be the cheapest: {}, it still meets everything with {}, and the budget ended before all cheaper \
-             alternatives were run. Of those that were run, {}",
-            best.name,
-            each.join(", or "),
-            first.run_with(),
-            self.short
-        );
+        let why = match fewer.first() {
+            Some(first) => {
+                format!(": {}, it still meets everything with {}, and {ended}", each.join(", or "), first.run_with())
+            }
+            None => format!(", because {ended}"),
+        };
+        self.short = format!("{} may not be the cheapest{why}. Of those that were run, {}", best.name, self.short);
     }
 
     /// Adds that some jobs can never run with some alternatives because of the GPUs that the trace names. This may be why
@@ -77,6 +76,16 @@ impl Answer {
 
     pub fn text(&self) -> String {
         format!("{} {}", self.short, self.how).trim_end().to_string()
+    }
+}
+
+/// Which alternatives may be cheaper than the answer and were not run with all seeds, because the budget ended. `None` if
+/// there are none. `found` is the result of a search.
+pub fn still_open(plan: &PlanFile, comparison: &Comparison, found: Option<&SearchResult>) -> Option<&'static str> {
+    let known = comparison.rows.iter().filter(|row| row.keeps.is_some()).count();
+    match found {
+        Some(found) => (found.cheaper_unknown > 0).then_some("cheaper alternatives"),
+        None => (known < plan.cells()).then_some("alternatives"),
     }
 }
 

@@ -135,10 +135,13 @@ pub fn horizon_sentences(
             .find_map(|step| contradicted(plan, (comparison, lasting), step.lasting, |month| horizon.name(month))),
     );
     if let Some(month) = left {
-        sentences.push(format!(
-            "In {}, no alternative of this plan is known to be enough. Add larger values to its factors.",
-            horizon.name(month)
-        ));
+        let is_open = |one: &Lasting| matches!(one.until, LastingUntil::Unknown { .. });
+        let what = match lasting.len() < plan.cells() || lasting.iter().any(is_open) {
+            true => "The budget ended before all months of all alternatives were run: continue with `--resume`.",
+            false => "Add larger values to its factors.",
+        };
+        sentences
+            .push(format!("In {}, no alternative of this plan is known to be enough. {what}", horizon.name(month)));
     }
     sentences.push(assumption(horizon));
     sentences

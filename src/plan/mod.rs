@@ -46,7 +46,7 @@ mod samples;
 mod search;
 mod summary;
 
-pub use answer::{Answer, answer, start_wait_note};
+pub use answer::{Answer, answer, start_wait_note, still_open};
 pub use breaks::{BREAK_SEEDS, Break, BreakResult, BrokenConstraint, NodeKind, breaks, kinds};
 pub use dryrack_metrics::{Estimate, estimate};
 pub use equal_speeds::EqualSpeeds;

@@ -7,12 +7,12 @@ use dryrack_scenario::{Objective, PlanFile};
 
 /// A sentence for each factor whose range ends too early to tell: its largest value, with the smallest values of all other
 /// factors, fails and costs less than the answer. Empty if there is only one factor. `cost` is that of an alternative that
-/// was not run. More of an `idle` factor changes nothing.
+/// was not run. More of an `idle` factor changes nothing. A search that is settled presumes what cheaper ones would do.
 pub fn range_ends(
     plan: &PlanFile,
     (comparison, best): (&Comparison, &Row),
     objective: Objective,
-    idle: &[usize],
+    (idle, is_settled): (&[usize], bool),
     cost: impl Fn(usize) -> Option<f64>,
 ) -> String {
     let Some(least) = best.of(objective) else { return String::new() };
@@ -34,8 +34,8 @@ pub fn range_ends(
         let is_cheaper = row.map_or_else(|| cost(cell), |row| row.of(objective)).is_some_and(|cost| cost < least);
         let fails = match row.map(|row| row.keeps) {
             Some(Some(false)) => "fails",
-            None => "is presumed to fail",
-            Some(Some(true) | None) => continue,
+            None if is_settled => "is presumed to fail",
+            None | Some(Some(true) | None) => continue,
         };
         if is_cheaper {
             text.push_str(&format!(
@@ -81,9 +81,10 @@ mod tests {
             Row { fleet: super::super::plan_run::FleetSize { gpus, ..row.fleet }, ..row }
         };
         let best = row(4, 10, None);
-        let said = |rows: Vec<Row>, cost: f64| {
-            range_ends(&plan, (&Comparison { rows }, &best), Objective::Gpus, &[], |_| Some(cost))
+        let said_if = |is_settled: bool, rows: Vec<Row>, cost: f64| {
+            range_ends(&plan, (&Comparison { rows }, &best), Objective::Gpus, (&[], is_settled), |_| Some(cost))
         };
+        let said = |rows: Vec<Row>, cost: f64| said_if(true, rows, cost);
         let limit = Some("p95(queue_wait) <= 2h");
         let of_h = " a=0, h=2 is the largest `h` tried alone and fails; larger values were not tried and may be cheaper \
                     than the answer.";
@@ -94,6 +95,7 @@ mod tests {
             "more of either is dearer"
         );
         assert_eq!(said(vec![best.clone(), row(6, 12, None)], 8.0), of_h.replace("fails", "is presumed to fail"));
+        assert_eq!(said_if(false, vec![best.clone(), row(6, 12, None)], 8.0), "", "nothing is known of it");
         assert_eq!(said(vec![row(2, 8, None), best.clone(), row(6, 12, None)], 99.0), "", "it is enough");
     }
 }

@@ -287,7 +287,10 @@ jobs:
     std::fs::write(dir.path().join("ten.yaml"), scenario).expect("a folder of our own");
     let line = ["what-helps", "ten.yaml", "--set", "params.gpus=8", "--seeds", "1..2", "--out", "out"];
     let text = stdout(dir.path(), &line, 0);
-    assert!(text.contains("wait 45.0 h with 2 seeds. 1 replica can never run, and is not counted."), "{text}");
+    assert!(
+        text.contains("wait 45.0 h on average, with 2 seeds. 1 replica can never run, and is not counted."),
+        "{text}"
+    );
     assert!(text.contains("saved by one more node like worker (8 a100-80g): 25.0 h, or 56%."), "{text}");
     assert!(text.contains("never run") && text.contains("\nunchanged  "), "{text}");
     // The flags of each change keep those of the user, and so does the command that repeats all.

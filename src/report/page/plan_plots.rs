@@ -5,7 +5,6 @@ use super::chart::{Chart, Kind, Line};
 use super::plan::{Figure, LONGEST, PLACED, PlanReport};
 use crate::plot::wait_place;
 use dryrack_metrics::WAIT_PERCENTS;
-use dryrack_units::counted;
 
 /// The largest number of alternatives with a curve.
 const CURVES: usize = 5;
@@ -116,13 +115,12 @@ impl PlanReport {
         ];
         let best = match self.best {
             Some(best) => format!("The answer: {}, {}.", self.rows[best].name, self.rows[best].amount),
-            None => "No alternative meets all constraints.".to_string(),
+            None => "No alternative is known to meet all constraints.".to_string(),
         };
         Some(Chart {
             title: other.as_ref().map_or(best_of[1].to_string(), |name| format!("Cost and {name}")),
             description: format!(
-                "The {} that were run: the cost and {}, as means over the seeds. {best}",
-                counted(self.rows.len(), "alternative"),
+                "Of each alternative: the cost and {}, as means over the seeds that were run. {best}",
                 match &other {
                     Some(name) => name,
                     None if self.wait_metric() == LONGEST && !nobody_waits => "the longest wait of its placed replicas",
