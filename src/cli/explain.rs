@@ -237,11 +237,17 @@ fn why_nowhere(
     text.push_str(&turns(&holders, names));
     text.push_str(&admission::waiting(explained, names));
     let held = standing.held.as_ref().map(|(_, _, reasons)| reasons);
-    let waits_for_a_rule = held.is_some_and(|reasons| reasons.iter().any(|(reason, _)| lies_not_in_nodes(reason)));
-    if matches!(now.decision, Decision::Place(_)) && waits_for_a_rule {
-        text.push_str(&format!("\notherwise it would fit now:\n{}", candidates(now, names)));
-    } else {
-        text.push_str(&why_not(now, tasks, names));
+    let never = standing.held.as_ref().is_some_and(|(_, refusal, _)| *refusal == Refusal::Never);
+    let any = |is_so: fn(Reason) -> bool| held.is_some_and(|held| held.iter().any(|(reason, _)| is_so(reason)));
+    let all = |is_so: fn(Reason) -> bool| held.is_some_and(|held| held.iter().all(|(reason, _)| is_so(reason)));
+    match &now.decision {
+        // What is examined now are the nodes of all partitions of a Slurm job together, which is no place for it.
+        Decision::Place(_) if any(lies_not_in_nodes) && (never || !all(lies_not_in_nodes)) => {}
+        Decision::Place(_) if any(lies_not_in_nodes) => {
+            text.push_str(&format!("\notherwise it would fit now:\n{}", candidates(now, names)));
+        }
+        // While a rule of Slurm keeps the job out, no change of a node would let it start.
+        _ => text.push_str(&why_not(now, if any(is_rule_of_slurm) { Tasks::Untried } else { tasks }, names)),
     }
     text
 }
@@ -260,6 +266,12 @@ fn lies_not_in_nodes(reason: Reason) -> bool {
             | Reason::QosNotAllowed
     ) || (Reason::PartitionMismatch..=Reason::QosMaxTresPerAccount).contains(&reason)
         || (Reason::LocalQueueMissing..=Reason::PartiallyAdmitted).contains(&reason)
+}
+
+/// Whether a rule of Slurm keeps a job out for this reason, whatever the nodes have free.
+fn is_rule_of_slurm(reason: Reason) -> bool {
+    !matches!(reason, Reason::PartitionMismatch | Reason::HeldForPriority | Reason::OutsideReservation)
+        && (Reason::PartitionMismatch..=Reason::QosMaxTresPerAccount).contains(&reason)
 }
 
 /// A line such as `  waits for prepare, which has to complete` for each awaited job, up to [`SHOWN`] lines.

@@ -439,6 +439,11 @@ impl Profile {
         let Some(slurm) = &self.slurm else { return Vec::new() };
         let mut faults = slurm.faults();
         let is_slurm = self.schedules_like_slurm();
+        if slurm.preempt_type.is_some() && self.scheduler.read_by_filters().queue {
+            faults.push(
+                "has `preempt_type`, and a filter reads `queue.pending`, which each preempted job raises".to_string(),
+            );
+        }
         if !is_slurm {
             faults.push("needs a profile that schedules like Slurm, such as `slurm-22.05`".to_string());
         }
@@ -495,6 +500,10 @@ impl Profile {
             Backfill::None | Backfill::Easy => None,
         };
         faults.extend(contradicts.map(ProfileError::PreemptWithout));
+        // Otherwise the filter could refuse a job because of those that were preempted for it, and so on without end.
+        let reads_queue = self.scheduler.read_by_filters().queue;
+        let why = "lengthens the queue, but a filter reads `queue.pending` and could then refuse the job that preempts";
+        faults.extend(reads_queue.then_some(ProfileError::PreemptWithout(why)));
         faults
     }
 

@@ -11,7 +11,8 @@ use dryrack_control::Profile;
 use dryrack_rng::Stream;
 use dryrack_scheduler::deployment::DeploymentFilter;
 use dryrack_scheduler::{
-    FilterName, FilterStage, OrderKey, OwnFilter, OwnKey, OwnScorer, SchedulerOptions, ScorerName, WeightedScorer,
+    FilterName, FilterStage, OrderKey, OwnFilter, OwnKey, OwnScorer, Preempt, SchedulerOptions, ScorerName,
+    WeightedScorer,
 };
 
 /// Draws the world with custom stages of one seed.
@@ -71,6 +72,9 @@ fn add_stages_of_queue(seed: u64, scheduler: &mut SchedulerOptions) -> Option<St
         format!("queue.pending > {many} && gpus.free == gpus.total"),
         format!("time.hour < 0.5 && queue.pending > {few}"),
     ];
+    if scheduler.preempt != Preempt::Nobody {
+        return None;
+    }
     let own =
         OwnFilter::of_expression("of_queue", draws.pick(&texts).as_str(), "of_queue").expect("a valid expression");
     scheduler.filters.push(FilterStage { stage: FilterName::Own(own), unless: None });

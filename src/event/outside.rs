@@ -131,7 +131,7 @@ faults! {
     WrongId => "wrong_id", true, "answered a question that was not asked";
     RepeatedId => "repeated_id", true, "answered a question a second time";
     Flood => "flood", true, "wrote more than an answer can hold";
-    Standstill => "standstill", true, "was asked again and again without progress at one instant";
+    Standstill => "standstill", true, "was asked again and again without progress";
     ProcessDied => "process_died", true, "died";
     GivenUp => "given_up", true, "gave up";
     SelectorIgnored => "selector_ignored", true, "bound a pod to a node that its selector excludes";
