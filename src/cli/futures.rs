@@ -79,8 +79,9 @@ impl Futures<'_> {
     /// seeds, even if threads finish in a different order.
     /// The files are put in place together with the `logs` of the runs.
     pub fn compare(&self, out: Option<&Path>, logs: Vec<(WholeFile, io::Result<()>)>, format: Format) -> ExitResult {
-        let seeded: Result<Vec<SeedPair>, Failure> = self.seeds.par_iter().map(|seed| self.run(*seed)).collect();
-        let seeded = seeded?;
+        // If several seeds fail, the first in their order is reported, not the first in time.
+        let ran: Vec<Result<SeedPair, Failure>> = self.seeds.par_iter().map(|seed| self.run(*seed)).collect();
+        let seeded = ran.into_iter().collect::<Result<Vec<SeedPair>, Failure>>()?;
         let paired: Vec<PairedSeed> = seeded.iter().map(|seed| seed.paired.clone()).collect();
         let found = difference(&paired, self.resampled);
         let changed = most_changed(&paired, EXPLAINED);
