@@ -274,8 +274,8 @@ impl SpeedTable {
     pub fn note(&self, scope: &str, fleet: &BTreeSet<Arc<str>>, assumed: &mut BTreeSet<String>) {
         let reference = &self.reference;
         assumed.insert(format!(
-            "{scope}durations are those on {reference}, unless a trace names another GPU; several GPUs work as fast as the slowest; estimates, time limits and \
-             the time to start are not scaled"
+            "{scope}durations are those on {reference}, unless a trace names another GPU; several GPUs work as fast as the \
+             slowest; estimates, time limits and the time to start are not scaled"
         ));
         if self.is_measured() {
             assumed.insert(format!(

@@ -77,11 +77,16 @@ jobs:
 expect: [{job: both, is: running, by: 1h}]
 ";
 
-fn each_node_of_two_partitions_counts_once() {
+/// Why the job `both` of a scenario waits at 5 min.
+fn both_at_five_minutes(scenario: &str) -> String {
     let dir = empty();
-    std::fs::write(dir.path().join("shared.yaml"), SHARED_NODES).expect("a folder of our own");
-    stdout(dir.path(), &["run", "shared.yaml", "--out", "."], 0);
-    let said = stdout(dir.path(), &["explain", "events.jsonl", "--job", "both", "--at", "5m"], 0);
+    std::fs::write(dir.path().join("two.yaml"), scenario).expect("a folder of our own");
+    stdout(dir.path(), &["run", "two.yaml", "--out", "."], 0);
+    stdout(dir.path(), &["explain", "events.jsonl", "--job", "both", "--at", "5m"], 0)
+}
+
+fn each_node_of_two_partitions_counts_once() {
+    let said = both_at_five_minutes(SHARED_NODES);
     assert!(said.contains("held           2 held_for_priority, 1 insufficient_cpu\n"), "{said}");
 }
 
@@ -101,10 +106,7 @@ expect: [{job: both, is: running, by: 1h}]
 ";
 
 fn a_partition_that_does_not_allow_the_job_says_why() {
-    let dir = empty();
-    std::fs::write(dir.path().join("short.yaml"), ONE_TOO_SHORT).expect("a folder of our own");
-    stdout(dir.path(), &["run", "short.yaml", "--out", "."], 0);
-    let said = stdout(dir.path(), &["explain", "events.jsonl", "--job", "both", "--at", "5m"], 0);
+    let said = both_at_five_minutes(ONE_TOO_SHORT);
     for line in [
         "      2 nodes  partition_time_limit     PartitionTimeLimit: its time limit exceeds that of its partition\n",
         "      1 node   insufficient_cpu         too little CPU is free\n",
