@@ -36,7 +36,7 @@ fn random_worlds_are_held_against_other_runs() {
 }
 
 /// Seeds of random worlds that once broke an invariant or did not end, with the fault of each.
-const WORLDS_THAT_BROKE: [(&str, &str); 20] = [
+const WORLDS_THAT_BROKE: [(&str, &str); 21] = [
     ("52708", "a run began on a node that had not joined"),
     ("47969", "a run was stopped for the same room at each deadline, beside blocks of one host"),
     ("50752", "the same, on two nodes in turn that the head needed both"),
@@ -62,6 +62,10 @@ const WORLDS_THAT_BROKE: [(&str, &str); 20] = [
     ),
     ("1130917", "the promise of a place moved to the room of a job that was stopped for another one, and back"),
     ("1151784", "a result that GPUStack 0.6.0 wrote to another job had fewer sets than the job whose pace it set"),
+    (
+        "1230279",
+        "a pass of Slurm that walks only over some jobs did not see that a placement in a fleet made room in the same pass",
+    ),
     ("52", "a GPU that was picked could not be selected, because its node has too few for a demand without a pick"),
 ];
 

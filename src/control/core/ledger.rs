@@ -10,7 +10,6 @@ use dryrack_event::{Event, Safety};
 use dryrack_fleet::{NodeClaim, NodeState, Placement};
 use dryrack_ids::{AttemptId, NodeId};
 use dryrack_policy::{Holding, Quotas};
-use dryrack_scheduler::offers::GangRule;
 use dryrack_scheduler::{Candidate, PlacementContext};
 use dryrack_workload::{Demand, Deployment};
 
@@ -68,9 +67,7 @@ impl Core {
         let replica = &self.store[index];
         let (attempt, deployment) = (replica.attempt_id(), self.store.demand(replica.demand).model().cloned());
         self.hold_placement(attempt, deployment.as_deref(), placement);
-        // Under this rule, a placement can make room for other tasks. If it moves the first node of a gang elsewhere,
-        // the rest of the gang may fit on the node that became free.
-        if self.profile.scheduler.offers.gang == GangRule::NodeByNode && self.fleet.fleets().next().is_some() {
+        if self.may_placement_move_gangs() {
             self.fleet.ask_again();
         }
         let job = &self.store[attempt.job];

@@ -40,6 +40,7 @@ use dryrack_event::{Command, Event, Output};
 use dryrack_fleet::{Fleet, Moment, Placement};
 use dryrack_policy::Quotas;
 use dryrack_scheduler::Grouping;
+use dryrack_scheduler::offers::GangRule;
 use dryrack_units::SimTime;
 use parts::accounts::Accounts;
 use parts::clock::{Clock, Reader};
@@ -192,6 +193,17 @@ impl Core {
             true => self.fleet.version(),
             false => self.fleet.growth(),
         }
+    }
+
+    /// Whether a placement can make room for other tasks. A custom filter may refuse a node because it is too empty. And
+    /// in a fleet, a placement may move the first node of a gang elsewhere, so that the rest of the gang fits on the node
+    /// that became free.
+    pub fn may_placement_make_room(&self) -> bool {
+        self.deciding.placing_makes_room || self.may_placement_move_gangs()
+    }
+
+    pub(super) fn may_placement_move_gangs(&self) -> bool {
+        self.profile.scheduler.offers.gang == GangRule::NodeByNode && self.fleet.fleets().next().is_some()
     }
 
     /// Whether an outside scheduler decides.

@@ -121,7 +121,7 @@ impl Queue {
             self.in_partitions(core, usize::MAX);
         }
         // If placements make room, reasons of their own may be over as soon as a job starts in this pass.
-        let (changes, moves) = (self.room_changes(core), core.deciding.placing_makes_room);
+        let (changes, moves) = (self.room_changes(core), core.may_placement_make_room());
         let slurm = self.slurm.as_mut().expect("something is kept");
         let mut whole = slurm.visits.take_new();
         let passed = self.held_as_head.iter().filter(|(_, at)| moves || **at != changes);
