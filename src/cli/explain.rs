@@ -2,6 +2,7 @@
 
 mod admission;
 mod change;
+mod refused;
 
 use std::path::PathBuf;
 
@@ -57,12 +58,18 @@ pub fn explain(args: &ExplainArgs, format: Format) -> ExitResult {
         let message = format!("error: there is no `{asked}` at {}; the last replica is `{last}`\n", explained.at);
         return Err(Failure::Input(message));
     }
+    let until = at.unwrap_or(log.footer.end_ns);
     match format {
-        Format::Json => print_json(&as_json(&explained, at, (job, tasks(&log.records, job)), &log.names))?,
+        Format::Json => {
+            let mut value = as_json(&explained, at, (job, tasks(&log.records, job)), &log.names);
+            value["refused_decisions"] = refused::as_json(&log.records, job, until);
+            print_json(&value)?;
+        }
         Format::Human => print(&format!(
-            "{}{}",
+            "{}{}{}",
             beyond(at, log.footer.end_ns),
-            human(&explained, at, (job, tasks(&log.records, job)), &log.names)
+            human(&explained, at, (job, tasks(&log.records, job)), &log.names),
+            refused::human(&log.records, job, until, &log.names)
         ))?,
     }
     Ok(Exit::Fine)

@@ -85,7 +85,8 @@ pub struct RunEnd {
 }
 
 /// How long a scheduler may continue after the last event of the world. In historic releases, some scan entries come
-/// back forever, and without this limit the run would never end.
+/// back forever, and without this limit the run would never end. A scheduler in another process that does not poll is
+/// asked until the `until` of the run, if there is one.
 const PATIENCE: SimDuration = SimDuration::from_secs(24 * 3600);
 
 /// The largest number of rounds at one time. Only a bug in dryrack leads to more rounds.
@@ -194,7 +195,8 @@ fn drive<'a>(
             break;
         }
         let cut_short;
-        (next, cut_short) = next_instant(now, &mut world, &mut control, deciding.as_mut(), &mut last_of_world);
+        let until = rehearsal.until;
+        (next, cut_short) = next_instant(now, until, &mut world, &mut control, deciding.as_mut(), &mut last_of_world);
         end.cut_short |= cut_short;
         standing = if next == Some(now) { standing + 1 } else { 0 };
         assert!(standing < STANDSTILL, "time stands still at {now}: {:?}", control.next_wakeup());
@@ -210,6 +212,7 @@ fn drive<'a>(
 /// time at which the world still had events scheduled.
 fn next_instant(
     now: SimTime,
+    until: Option<SimTime>,
     world: &mut World<'_>,
     control: &mut Control,
     deciding: Option<&mut Deciding<'_>>,
@@ -229,7 +232,12 @@ fn next_instant(
     let next = earlier(of_world, wakeup.map(|(at, _)| at));
     let Some(deciding) = deciding else { return (next, false) };
     // A scheduler that only asks to be called again must not keep the run going forever.
-    let is_idle = next.is_none() && now.since(*last_of_world) > PATIENCE;
+    let may_end = until.is_none() || deciding.decider.polls();
+    let is_idle = may_end && next.is_none() && now.since(*last_of_world) > PATIENCE;
     let asked = deciding.next(now, next, control.fleet(), !is_idle);
-    (asked, is_idle && asked.is_none() && deciding.decider.wakes_at().is_some())
+    let is_left = is_idle && asked.is_none() && deciding.decider.wakes_at().is_some();
+    if is_left {
+        deciding.decider.leave_unasked();
+    }
+    (asked, is_left)
 }

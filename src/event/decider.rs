@@ -30,6 +30,13 @@ pub trait Decider: Sink {
 
     /// The time at which the scheduler wants to be asked even if nothing has changed by then.
     fn wakes_at(&self) -> Option<SimTime>;
+
+    /// Whether it asks to be asked again for as long as nothing changes, as released programs do, which look at the queue
+    /// at a fixed pace. The wishes of such a scheduler do not keep a run going.
+    fn polls(&self) -> bool;
+
+    /// Notes that the run is over, although the scheduler wanted to be asked again.
+    fn leave_unasked(&mut self);
 }
 
 /// The answer of a scheduler in another process, as inputs of the control plane.

@@ -307,4 +307,12 @@ impl Decider for Beside<'_> {
     fn wakes_at(&self) -> Option<SimTime> {
         self.session.wakes_at()
     }
+
+    fn polls(&self) -> bool {
+        self.session.polls()
+    }
+
+    fn leave_unasked(&mut self) {
+        self.session.leave_unasked();
+    }
 }

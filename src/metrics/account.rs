@@ -15,7 +15,7 @@ use super::node_account::{NodeAccount, Rates};
 use super::service_account::ServiceAccount;
 use super::unplaceable::UnplaceableAccount;
 use super::usage_account::{Held, SavedAccount, UsageAccount, gpu_parts, is_failure};
-use super::{JobAccount, JobFigures, ReplicaAccount, Row};
+use super::{JobAccount, JobFigures, RefusedDecisions, ReplicaAccount, Row};
 use dryrack_engine::Rehearsal;
 use dryrack_event::{Declaration, Event, Histogram, Input, Outcome, Phase, Reason, Refusal, Sink, UsageFact};
 use dryrack_fleet::{Electricity, InstanceState, NodeState, Placement};
@@ -41,6 +41,7 @@ pub struct RunAccount {
     pub names: Names,
     pub retries: u64,
     pub commits_refused: u64,
+    pub refused_decisions: RefusedDecisions,
     pub deadlines_expired: u64,
     pub safety_broken: u64,
     pub policies_fired: u64,
@@ -597,6 +598,7 @@ fn note_stints(
 impl Sink for RunAccount {
     fn input(&mut self, _step: u64, at: SimTime, input: &Input) {
         self.arrive(at);
+        self.refused_decisions.input(at, input);
         match input.declaration() {
             Some(Declaration::Job { job, spec }) => self.submit(job, spec),
             Some(Declaration::Node { node, state, spec }) => {

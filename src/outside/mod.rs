@@ -18,6 +18,8 @@ mod message;
 mod mirror;
 mod objects;
 mod placing;
+mod reasons;
+mod refusals;
 mod session;
 mod setup;
 

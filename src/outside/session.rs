@@ -12,6 +12,8 @@ use super::message::{self, Cancel, CancelBecause, Capability, Decision, Hello, I
 use super::mirror::{Changes, Mirror};
 use super::objects;
 use super::placing::Places;
+use super::reasons::{histogram, waits};
+use super::refusals::Refusals;
 use super::setup::{Setup, ThinkTime};
 use dryrack_event::{
     Answer, Command, Decider, Event, External, Histogram, Input, Outside, OutsideFault, OutsideProgram,
@@ -51,9 +53,10 @@ pub struct Session {
     asked: u64,
     /// The index of each decision in the last answer, by the attempt that it concerns.
     indexes: BTreeMap<AttemptId, usize>,
-    /// Decisions that were not carried out, for the next delta.
-    refused: Vec<Value>,
+    refusals: Refusals,
     wake_at: Option<SimTime>,
+    /// The time of a question that was never asked, because nothing else happened for a day.
+    unasked_at: Option<SimTime>,
     restarts_left: u32,
     asked_at: Option<(SimTime, u32)>,
     /// Whether a reason for a decision came up while the program was asked something else.
@@ -108,8 +111,9 @@ impl Session {
             has_snapshot: false,
             asked: 0,
             indexes: BTreeMap::new(),
-            refused: Vec::new(),
+            refusals: Refusals::default(),
             wake_at: None,
+            unasked_at: None,
             asked_at: None,
             is_decision_due: false,
             idle: 0,
@@ -265,7 +269,7 @@ impl Session {
         (self.has_snapshot, self.wake_at) = (false, None);
         (self.known_nodes, self.read_changes) = (Vec::new(), 0);
         self.indexes.clear();
-        self.refused.clear();
+        self.refusals.forget();
         let child = Child::of(&self.setup.command, &self.setup.folder);
         self.child = Some(child.map_err(|error| LineFault::new(OutsideFault::NotStarted, error.why))?);
         Ok(())
@@ -306,7 +310,7 @@ impl Session {
             let (jobs, attempts): (Vec<Value>, Vec<Value>) =
                 (jobs.iter().filter_map(job).collect(), attempts.iter().filter_map(attempt).collect());
             let is_empty = nodes.is_empty() && new_fleets.is_empty() && jobs.is_empty() && attempts.is_empty();
-            if is_empty && over.is_empty() && usage.is_empty() && self.refused.is_empty() {
+            if is_empty && over.is_empty() && usage.is_empty() && self.refusals.is_empty() {
                 return self.mirror.clear_changes();
             }
             json!({
@@ -318,7 +322,7 @@ impl Session {
                 "runs": attempts,
                 "jobs_over": over,
                 "usage": usage,
-                "refused": std::mem::take(&mut self.refused),
+                "refused": self.refusals.take(),
             })
         };
         self.send_message(&message);
@@ -352,12 +356,8 @@ impl Session {
     fn collect_refused(&mut self) {
         for (attempt, because) in std::mem::take(&mut self.mirror.changes.refused) {
             let name = objects::attempt_name(&self.mirror, attempt);
-            self.refused.push(json!({
-                "index": self.indexes.get(&attempt),
-                "run": name,
-                "fault": because.name(),
-                "text": because.text(),
-            }));
+            let index = self.indexes.get(&attempt).copied();
+            self.refusals.add(index, Some(name), because.name(), because.text());
         }
     }
 
@@ -452,7 +452,7 @@ impl Session {
 
     fn mistaken(&mut self, answer: &mut Answer, index: Option<usize>, attempt: Option<AttemptId>, wrong: &LineFault) {
         let name = attempt.map(|attempt| objects::attempt_name(&self.mirror, attempt));
-        self.refused.push(json!({"index": index, "run": name, "fault": wrong.fault.name(), "text": wrong.text}));
+        self.refusals.add(index, name, wrong.fault.name(), &wrong.text);
         let text = match index {
             Some(index) => format!("decision {index}: {}", wrong.text),
             None => wrong.text.clone(),
@@ -580,23 +580,6 @@ impl Session {
     }
 }
 
-fn waits(attempt: AttemptId, reasons: &BTreeMap<String, u32>, text: Option<String>) -> Result<Input, LineFault> {
-    let reasons = histogram(reasons)?;
-    Ok(Input::External(External::Said(Outside::Waits { attempt, reasons, text: cut(text) })))
-}
-
-fn histogram(reasons: &BTreeMap<String, u32>) -> Result<Histogram, LineFault> {
-    let mut histogram = Histogram::default();
-    for (name, count) in reasons {
-        let Some(reason) = Reason::ALL.iter().find(|reason| reason.name() == name) else {
-            return Err(LineFault::new(OutsideFault::UnknownReason, format!("no reason is named `{name}`")));
-        };
-        // Limit the count, because counts over all nodes are added up.
-        histogram.add(*reason, (*count).min(1 << 20));
-    }
-    Ok(histogram)
-}
-
 fn last_line(text: &str) -> Option<&str> {
     text.lines().rev().map(str::trim).find(|line| !line.is_empty())
 }
@@ -653,6 +636,15 @@ impl Decider for Session {
     fn wakes_at(&self) -> Option<SimTime> {
         self.wake_at
     }
+
+    /// The drivers of released programs are known by the parts that they replace.
+    fn polls(&self) -> bool {
+        self.hello.as_ref().is_some_and(|hello| !hello.stands_in.is_empty())
+    }
+
+    fn leave_unasked(&mut self) {
+        self.unasked_at = self.wake_at;
+    }
 }
 
 impl Drop for Session {
@@ -679,7 +671,14 @@ impl OutsideProgram for Session {
     }
 
     fn remarks(&self) -> Vec<String> {
-        Vec::new()
+        let asks = self.unasked_at.filter(|_| !self.polls());
+        let remark = |at| {
+            format!(
+                "the run ended, although the scheduler asked to be called at {at}: nothing else had happened for 24 hours. \
+                 With `until:` in the scenario, it is asked until then"
+            )
+        };
+        asks.map(remark).into_iter().collect()
     }
 
     fn write_transcript(&mut self, out: Box<dyn Write + Send>) {

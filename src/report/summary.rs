@@ -122,6 +122,10 @@ fn ran(accounts: &RunAccount, metrics: &Metrics) -> String {
     if !incidents.is_empty() {
         text.push_str(&format!("incidents  {}\n", incidents.join(", ")));
     }
+    if let Some(refused) = accounts.refused_decisions.sentence(&accounts.names) {
+        let bad = AnsiColor::Red.on_default();
+        text.push_str(&format!("{bad}refused    {refused}{bad:#}\n"));
+    }
     text
 }
 

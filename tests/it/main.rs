@@ -17,6 +17,7 @@ macro_rules! trials {
 mod accounting;
 mod action;
 mod answers;
+mod asked;
 mod attained;
 mod backfilling;
 mod book;
@@ -177,6 +178,7 @@ fn main() {
         never_runs::trials,
         offers::trials,
         on_slurm::trials,
+        asked::trials,
         outside::trials,
         planted::trials,
         plans::trials,

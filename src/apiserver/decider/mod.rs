@@ -446,6 +446,13 @@ impl Decider for KubeScheduler {
     fn wakes_at(&self) -> Option<SimTime> {
         self.wake_at
     }
+
+    fn polls(&self) -> bool {
+        true
+    }
+
+    /// A back-off that ends later changes nothing that the run could show.
+    fn leave_unasked(&mut self) {}
 }
 
 impl OutsideProgram for KubeScheduler {
