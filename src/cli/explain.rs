@@ -474,8 +474,8 @@ fn node_table(examination: &Examination, names: &Names) -> String {
 
 fn shortages(node: &NodeFinding) -> String {
     let parts =
-        node.shortages.iter().map(|short| format!("{}: {} free of {}", short.resource, short.free, short.needed));
-    parts.collect::<Vec<_>>().join(", ")
+        node.shortages.iter().map(|short| format!("{}: {} free, {} needed", short.resource, short.free, short.needed));
+    parts.collect::<Vec<_>>().join("; ")
 }
 
 /// What `explain` can suggest about a single node for this job.

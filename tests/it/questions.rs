@@ -216,7 +216,7 @@ fn a_share_that_is_missing_is_told_as_a_share() {
     run(dir.path(), SHARES);
     let said = stdout(dir.path(), &["explain", "events.jsonl", "--job", "half"], 0);
     assert!(said.contains("smallest change: m would fit with 0.5 GPU free instead of 0.25\n"), "{said}");
-    assert!(said.contains("GPU: 0.25 free of 0.5"), "{said}");
+    assert!(said.contains("GPU: 0.25 free, 0.5 needed"), "{said}");
 }
 
 /// `low` stops for `middle`, which holds 3 of 4 CPUs meanwhile. `low` and `high` have 3.5, so none is free for `weak`. In
