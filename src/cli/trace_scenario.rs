@@ -10,8 +10,7 @@ use super::output::{Format, print, print_json, warn};
 use super::roots::options;
 use super::trace_source::Source;
 use dryrack_engine::declared_fleet;
-use dryrack_event::Reason;
-use dryrack_metrics::UnplaceableAccount;
+use dryrack_metrics::{NeverFits, UnplaceableAccount};
 use dryrack_scenario::{ListFile, Loaded, Options, load};
 use dryrack_scheduler::{Grouping, evaluate, ever_fits};
 
@@ -33,8 +32,7 @@ impl OnScenario {
             if !ever_fits(stages, demand, &fleet)
                 && let (Some(_), reasons) = evaluate(stages, demand, &fleet, Grouping::Classes)
             {
-                let led = reasons.iter().next().map_or(Reason::NeverFits, |(reason, _)| reason);
-                account.add_demand(demand, led);
+                account.add_demand(demand, NeverFits::of(&reasons));
             }
         }
         account.name_among(rehearsal.nodes.iter().map(|node| &*node.spec.shape));

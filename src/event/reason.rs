@@ -138,6 +138,26 @@ macro_rules! reasons {
                 )
             }
 
+            /// Whether a node that is refused for this reason might take one task if it were ready and empty.
+            pub fn may_have_room(self) -> bool {
+                matches!(
+                    self,
+                    Reason::NodeJoining
+                        | Reason::NodeNotReady
+                        | Reason::NodeUnreachable
+                        | Reason::NodeMaintenance
+                        | Reason::NodeGone
+                        | Reason::GpuNotUsable
+                        | Reason::GpuBusyElsewhere
+                        | Reason::InsufficientCpu
+                        | Reason::InsufficientRam
+                        | Reason::InsufficientGpus
+                        | Reason::InsufficientGpuShare
+                        | Reason::InsufficientGpuMemory
+                        | Reason::GangIncomplete
+                )
+            }
+
             /// The text after a count, as in "3 nodes: …".
             pub fn text(self) -> &'static str {
                 match self {

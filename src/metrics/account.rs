@@ -13,7 +13,7 @@ use super::fragment_account::FragmentAccount;
 use super::load::{LoadAccount, Sample};
 use super::node_account::{NodeAccount, Rates};
 use super::service_account::ServiceAccount;
-use super::unplaceable::UnplaceableAccount;
+use super::unplaceable::{NeverFits, UnplaceableAccount};
 use super::usage_account::{Held, SavedAccount, UsageAccount, gpu_parts, is_failure};
 use super::{JobAccount, JobFigures, RefusedDecisions, ReplicaAccount, Row};
 use dryrack_engine::Rehearsal;
@@ -434,11 +434,8 @@ impl RunAccount {
         let blame = ended_by.map(|led| self.waits.blame(&self.jobs[attempt.job.index()].spec, led, &self.nodes));
         let replica = self.replica(attempt);
         (replica.reason, replica.blame) = (led, blame);
-        // Prefer a reason that cannot change to a reason about a node's state or a hand pick.
-        let lasting = reasons.iter().map(|(reason, _)| reason).find(|reason| !reason.is_of_state_or_pick());
-        let never = lasting.or(led).filter(|_| refusal == Refusal::Never);
-        // If the job waits for another job that can never meet the condition, the fleet lacks nothing.
-        replica.never = never.filter(|reason| *reason != Reason::DependencyNeverSatisfied);
+        let never = (refusal == Refusal::Never).then(|| NeverFits::of(reasons));
+        replica.never = never.filter(|never| !never.is_of_dependency());
     }
 
     fn place(&mut self, attempt: AttemptId, placement: &Placement) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::blame::Blame;
+use super::unplaceable::NeverFits;
 use dryrack_engine::Standing;
 use dryrack_event::{Outcome, Phase, Reason};
 use dryrack_fleet::Placement;
@@ -52,17 +53,16 @@ pub struct ReplicaAccount {
     pub outcome: Option<Outcome>,
     /// Why the replica ended. While the replica waits, the leading reason of its wait.
     pub reason: Option<Reason>,
-    /// Set if the last decision said that the replica would not fit even if every node were ready and empty. Holds the
-    /// leading reason, and prefers reasons that cannot change.
-    pub(super) never: Option<Reason>,
+    /// Set if the last decision said that the replica would not fit even if every node were ready and empty.
+    pub(super) never: Option<NeverFits>,
     /// While the replica waits, the cause to which its wait is charged.
     pub(super) blame: Option<Blame>,
     pub(super) waiting_since: SimTime,
 }
 
 impl ReplicaAccount {
-    /// If the replica could never be placed, the leading reason. Cancelled replicas do not count.
-    pub fn unplaceable(&self) -> Option<Reason> {
+    /// If the replica could never be placed, the cause. Cancelled replicas do not count.
+    pub fn unplaceable(&self) -> Option<NeverFits> {
         self.never.filter(|_| self.placed.is_none() && self.outcome != Some(Outcome::Cancelled))
     }
 

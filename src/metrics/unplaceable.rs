@@ -6,19 +6,62 @@ use serde_json::{Value as Json, json};
 
 use super::job_account::JobAccount;
 use super::node_account::NodeAccount;
-use dryrack_event::Reason;
+use dryrack_event::{Histogram, Reason};
 use dryrack_fleet::NodeShape;
 use dryrack_scheduler::lacks;
 use dryrack_units::counted;
 use dryrack_workload::Demand;
 
+/// Why a replica could never be placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NeverFits {
+    /// The leading reason. A reason about a node's state or a hand pick leads only if there is no other.
+    reason: Reason,
+    /// Whether some node might take a part of the job if it were ready and empty.
+    has_suitable_nodes: bool,
+    /// The leading reason of the other nodes.
+    others: Option<Reason>,
+}
+
+impl NeverFits {
+    /// What the reasons of all nodes show.
+    pub fn of(reasons: &Histogram) -> NeverFits {
+        let reasons = || reasons.iter().map(|(reason, _)| reason);
+        let lasting = reasons().find(|reason| !reason.is_of_state_or_pick());
+        let reason = lasting.or_else(|| reasons().next()).unwrap_or(Reason::NeverFits);
+        let has_suitable_nodes = reasons().any(Reason::may_have_room);
+        NeverFits { reason, has_suitable_nodes, others: reasons().find(|reason| !reason.may_have_room()) }
+    }
+
+    /// Whether the job waits for another job that can never meet the condition, so that the fleet lacks nothing.
+    pub(super) fn is_of_dependency(self) -> bool {
+        self.reason == Reason::DependencyNeverSatisfied
+    }
+
+    /// Why a gang does not fit.
+    fn of_gang(self, tasks: u32) -> String {
+        if !self.has_suitable_nodes {
+            return self.of_task();
+        }
+        let others = match self.others {
+            None => String::new(),
+            Some(reason) => format!(" (other nodes are not suitable, most often: {})", reason.text()),
+        };
+        format!("the suitable nodes have no room for {tasks} tasks at once, even when empty{others}")
+    }
+
+    fn of_task(self) -> String {
+        format!("no node has everything that the job asks for (most often: {})", self.reason.text())
+    }
+}
+
 /// Jobs with a replica that could not be placed even if every node were ready and empty.
 #[derive(Default)]
 pub struct UnplaceableAccount {
     pub jobs: u64,
-    /// The different pairs of demand and leading reason, in order of appearance, each with its number of jobs.
-    kinds: Vec<(Demand, Reason, u64)>,
-    numbers: HashMap<(Demand, Reason), usize, foldhash::fast::FixedState>,
+    /// The different pairs of demand and cause, in order of appearance, each with its number of jobs.
+    kinds: Vec<(Demand, NeverFits, u64)>,
+    numbers: HashMap<(Demand, NeverFits), usize, foldhash::fast::FixedState>,
     /// What the fleet lacks, and for how many jobs. The lack with the most jobs comes first.
     lacks: Vec<(String, u64)>,
 }
@@ -28,16 +71,16 @@ const NAMED: usize = 3;
 
 impl UnplaceableAccount {
     pub(super) fn add(&mut self, job: &JobAccount) {
-        let Some(reason) = job.replicas.iter().find_map(|replica| replica.unplaceable()) else { return };
-        self.add_demand(&job.spec.demand, reason);
+        let Some(never) = job.replicas.iter().find_map(|replica| replica.unplaceable()) else { return };
+        self.add_demand(&job.spec.demand, never);
     }
 
-    /// Counts a job with this demand. `reason` is the leading reason of its refusal.
-    pub fn add_demand(&mut self, demand: &Demand, reason: Reason) {
+    /// Counts a job with this demand.
+    pub fn add_demand(&mut self, demand: &Demand, never: NeverFits) {
         self.jobs += 1;
-        let key = (demand.clone(), reason);
-        let number = *self.numbers.entry(key).or_insert_with_key(|(demand, reason)| {
-            self.kinds.push((demand.clone(), *reason, 0));
+        let key = (demand.clone(), never);
+        let number = *self.numbers.entry(key).or_insert_with_key(|(demand, never)| {
+            self.kinds.push((demand.clone(), *never, 0));
             self.kinds.len() - 1
         });
         self.kinds[number].2 += 1;
@@ -56,8 +99,8 @@ impl UnplaceableAccount {
         let mut seen: HashSet<&NodeShape, foldhash::fast::FixedState> = HashSet::default();
         let shapes: Vec<&NodeShape> = shapes.filter(|shape| seen.insert(shape)).collect();
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-        for (demand, reason, count) in &self.kinds {
-            *counts.entry(lack(demand, *reason, &shapes)).or_default() += count;
+        for (demand, never, count) in &self.kinds {
+            *counts.entry(lack(demand, *never, &shapes)).or_default() += count;
         }
         self.lacks = counts.into_iter().collect();
         self.lacks.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
@@ -85,19 +128,17 @@ impl UnplaceableAccount {
     }
 }
 
-fn lack(demand: &Demand, reason: Reason, shapes: &[&NodeShape]) -> String {
+fn lack(demand: &Demand, never: NeverFits, shapes: &[&NodeShape]) -> String {
+    if shapes.is_empty() {
+        return "there are no nodes".to_string();
+    }
     let lacks = lacks(demand, shapes);
     if !lacks.is_empty() {
         return lacks.join(", and ");
     }
     match demand.tasks {
-        _ if !demand.sets().is_empty() && demand.min_tasks() > 1 => {
-            let tasks = demand.min_tasks();
-            format!("the suitable nodes have no room for {tasks} tasks at once, even when empty")
-        }
-        tasks if demand.task().is_some() && tasks > 1 => {
-            format!("the suitable nodes have no room for {tasks} tasks at once, even when empty")
-        }
-        _ => format!("no node has everything that the job asks for (most often: {})", reason.text()),
+        _ if !demand.sets().is_empty() && demand.min_tasks() > 1 => never.of_gang(demand.min_tasks()),
+        tasks if demand.task().is_some() && tasks > 1 => never.of_gang(tasks),
+        _ => never.of_task(),
     }
 }

@@ -28,6 +28,7 @@ mod clouds;
 mod clusters;
 mod conform;
 mod crashes;
+mod custom_stages;
 mod deployments;
 mod determinism;
 mod diagnostics;
@@ -149,6 +150,7 @@ fn main() {
         clusters::trials,
         conform::trials,
         crashes::trials,
+        custom_stages::trials,
         deployments::trials,
         diagnostics::trials,
         disks::trials,

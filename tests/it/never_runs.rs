@@ -50,6 +50,15 @@ fn what_is_missing_is_named() {
             "{name: x, gpus: 1, gpu: h100-80g, labels: {pool: train}}",
             "no node has everything that the job asks for (most often: ",
         ),
+        (
+            "{name: x, tasks: 2, gpus: 1, gpu: h100-80g, labels: {pool: train}}",
+            "no node has everything that the job asks for (most often: has a different value of a required label)",
+        ),
+        (
+            "{name: x, tasks: 3, gpus: 1, labels: {pool: train}}",
+            "the suitable nodes have no room for 3 tasks at once, even when empty (other nodes are not suitable, most often: \
+             has a different value of a required label)",
+        ),
     ];
     let dir = empty();
     for (job, missing) in rows {

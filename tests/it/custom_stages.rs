@@ -1,0 +1,48 @@
+//! What the commands say of profiles with stages of their own: filters, scorers and keys of the order that are
+//! expressions.
+
+use crate::cli::{stdout, written};
+
+trials! {
+    Nothing: [
+        a_gang_that_a_filter_refuses_is_told_the_filter,
+    ]
+}
+
+const BUILT_IN: &str = "    - {stage: picked}\n    - {stage: labels}\n    - {stage: ready}\n    - {stage: compatible}\n    - {stage: resources}\n";
+
+/// A profile with more filters, and more keys at the end.
+fn profile(base: &str, filters: &str, rest: &str) -> String {
+    format!("base: {base}\nname: mine\ntitle: Mine\nscheduler:\n  filters:\n{BUILT_IN}{filters}{rest}")
+}
+
+const NO_GANGS: &str = "    - {filter: no_gangs, unless: job.tasks > 1, because: gangs_elsewhere}\n";
+
+const GANG: &str = "\
+scenario: A gang beside a small job
+profile: mine.profile.yaml
+nodes:
+  - {name: n-0, gpu: l4, gpus: 4, cpus: 16, ram: 64GiB, labels: {pool: a}}
+  - {name: n-1, gpu: l4, gpus: 4, cpus: 16, ram: 64GiB, labels: {pool: b}}
+jobs:
+  - {name: gang, tasks: 2, gpus: 1, duration: 1h}
+  - {name: small, count: 24, gpus: 1, duration: 1h}
+";
+
+fn a_gang_that_a_filter_refuses_is_told_the_filter() {
+    let dir = written(&[("mine.profile.yaml", &profile("fifo-skipping", NO_GANGS, "")), ("one.yaml", GANG)]);
+    let sentence = "1 of 25 jobs can never run: no node has everything that the job asks for (most often: refused as \
+                    gangs_elsewhere by an expression filter of the profile)";
+    let said = stdout(dir.path(), &["run", "one.yaml"], 1);
+    assert!(said.contains(&format!("\n{sentence}\n")), "{said}");
+    let checked = stdout(dir.path(), &["trace", "check", "one.yaml"], 1);
+    assert!(checked.contains(sentence), "{checked}");
+    // A gang of more tasks than its nodes hold is told both.
+    let filter = NO_GANGS.replace("job.tasks > 1", "job.tasks > 1 && node.labels.pool == 'a'");
+    let many = GANG.replace("tasks: 2, gpus: 1", "tasks: 2, gpus: 4");
+    let dir = written(&[("mine.profile.yaml", &profile("fifo-skipping", &filter, "")), ("one.yaml", &many)]);
+    let said = stdout(dir.path(), &["run", "one.yaml"], 1);
+    let sentence = "the suitable nodes have no room for 2 tasks at once, even when empty (other nodes are not suitable, most \
+                    often: refused as gangs_elsewhere by an expression filter of the profile)";
+    assert!(said.contains(sentence), "{said}");
+}
