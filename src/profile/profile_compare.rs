@@ -5,7 +5,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::profile_diff::differences;
+use super::profile_diff::{NAME_KEYS, differences};
 use dryrack_control::Profile;
 use dryrack_yaml::{Entry, Node, Report, Span, Tree};
 
@@ -27,7 +27,7 @@ pub fn compare_profiles(left: &Profile, right: &Profile) -> Vec<OptionDifference
     let (left, right) = (value(left), value(right));
     let nowhere = Report::default().add_source("", "").start();
     let paths = differences(&tree(&left, nowhere), &tree(&right, nowhere));
-    let side = |of: &Value, path: &str| path.split('.').try_fold(of, child).cloned();
+    let side = |of: &Value, path: &str| at(of, path).cloned();
     paths
         .into_iter()
         .map(|option| OptionDifference { left: side(&left, &option), right: side(&right, &option), option })
@@ -50,9 +50,16 @@ fn tree(value: &Value, span: Span) -> Tree {
     Tree { span, node }
 }
 
+/// The value at a path. The name of a stage or of a project may have a dot, so each dot may or may not end a step.
+fn at<'v>(of: &'v Value, path: &str) -> Option<&'v Value> {
+    let below = |(dot, _)| at(child(of, &path[..dot])?, &path[dot + 1..]);
+    child(of, path).or_else(|| path.match_indices('.').find_map(below))
+}
+
 fn child<'v>(of: &'v Value, step: &str) -> Option<&'v Value> {
+    let is_named = |item: &&Value| NAME_KEYS.iter().find_map(|key| item.get(key)).is_some_and(|name| name == step);
     match of {
-        Value::Array(items) => items.iter().find(|item| item["stage"] == step),
+        Value::Array(items) => items.iter().find(is_named),
         other => other.get(step),
     }
 }

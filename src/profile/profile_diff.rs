@@ -11,6 +11,9 @@ use dryrack_yaml::{Entry, Node, Tree};
 /// options themselves.
 const NOT_OPTIONS: [&str; 3] = ["name", "title", "historic"];
 
+/// The keys under which a stage has its name. A stage with an expression has it under the key for its kind.
+pub(super) const NAME_KEYS: [&str; 4] = ["stage", "filter", "score", "order"];
+
 /// Each key below this path is one option, for any kind of value.
 const LOOPS: &str = "flow.polled.loops.polled";
 
@@ -115,8 +118,12 @@ fn child_mut<'t>(tree: &'t mut Tree, step: &str) -> Option<&'t mut Tree> {
 }
 
 fn stage(item: &Tree) -> Option<&str> {
-    // A stage with an expression has its own name, under the key for its kind.
-    ["stage", "filter", "score", "order"].iter().find_map(|key| item.get(key)).and_then(Tree::scalar)
+    name_of(item).and_then(Tree::scalar)
+}
+
+/// The name of a stage in a list.
+pub(super) fn name_of(item: &Tree) -> Option<&Tree> {
+    NAME_KEYS.iter().find_map(|key| item.get(key))
 }
 
 fn item<'t>(list: &'t Tree, wanted: &str) -> Option<&'t Tree> {

@@ -6,6 +6,7 @@ use crate::cli::{stdout, written};
 trials! {
     Nothing: [
         a_gang_that_a_filter_refuses_is_told_the_filter,
+        stages_that_are_expressions_are_compared,
     ]
 }
 
@@ -45,4 +46,18 @@ fn a_gang_that_a_filter_refuses_is_told_the_filter() {
     let sentence = "the suitable nodes have no room for 2 tasks at once, even when empty (other nodes are not suitable, most \
                     often: refused as gangs_elsewhere by an expression filter of the profile)";
     assert!(said.contains(sentence), "{said}");
+}
+
+fn stages_that_are_expressions_are_compared() {
+    let other = profile("fifo", &NO_GANGS.replace("> 1", "> 2"), "  scorers: [{score: a.b, is: gpus.free}]\n");
+    let none = profile("fifo", "", "");
+    let dir = written(&[("a.yaml", &profile("fifo", NO_GANGS, "")), ("b.yaml", &other), ("none.yaml", &none)]);
+    let said = stdout(dir.path(), &["profile", "diff", "a.yaml", "b.yaml"], 1);
+    let line = |named: &str| said.lines().find(|line| line.starts_with(named)).unwrap_or_else(|| panic!("{said}"));
+    let unless = line("scheduler.filters.no_gangs.unless ");
+    assert!(unless.contains("job.tasks > 1 ") && unless.ends_with("job.tasks > 2"), "{said}");
+    let score = line("scheduler.scorers.a.b ");
+    assert!(score.contains("(absent)") && score.contains("\"is\":\"gpus.free\""), "{said}");
+    let said = stdout(dir.path(), &["profile", "diff", "none.yaml", "a.yaml"], 1);
+    assert!(said.contains("\"unless\":\"job.tasks > 1\""), "{said}");
 }
