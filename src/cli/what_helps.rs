@@ -57,7 +57,7 @@ pub fn what_helps(args: &WhatHelpsArgs, format: Format) -> ExitResult {
     let loaded = load(&args.file, &options).map_err(|faults| Failure::Input(faults.to_string()))?;
     warn(&loaded.warnings.to_string());
     let seeds = args.seeds(&loaded, &options)?;
-    let Changes { changes, kinds_left_out } = changes(&loaded.rehearsal);
+    let Changes { changes, kinds_left_out, filters } = changes(&loaded.rehearsal);
     let all: Vec<Option<&Change>> = std::iter::once(None).chain(changes.iter().map(Some)).collect();
     let cells: Vec<(usize, u64)> =
         (0..all.len()).flat_map(|change| seeds.iter().map(move |seed| (change, *seed))).collect();
@@ -81,7 +81,9 @@ pub fn what_helps(args: &WhatHelpsArgs, format: Format) -> ExitResult {
         changes.into_iter().zip(by_change).map(|(change, runs)| saving(change, (&base, runs), resampled)).collect();
     sort_savings(&mut savings);
     let title = &loaded.rehearsal.title;
-    let found = Found { args, title, base: &base, savings: &savings, seeds: &seeds, kinds_left_out };
+    let profile = &loaded.rehearsal.profile.name;
+    let untried = (!filters.is_empty()).then(|| untried_profiles(profile, &filters));
+    let found = Found { args, title, base: &base, savings: &savings, seeds: &seeds, kinds_left_out, untried };
     if let Some(dir) = &args.out {
         found.write(dir)?;
     }
@@ -163,6 +165,8 @@ struct Found<'a> {
     savings: &'a [Saving],
     seeds: &'a [u64],
     kinds_left_out: usize,
+    /// Why no other profile was tried.
+    untried: Option<String>,
 }
 
 impl Found<'_> {
@@ -222,7 +226,7 @@ impl Found<'_> {
             0 => String::new(),
             kinds => format!(" One more node was not tried for {} of nodes.", counted(kinds, "further kind")),
         };
-        format!("{of}{never}{best}{left_out}")
+        format!("{of}{never}{best}{left_out}{}", self.untried.as_deref().unwrap_or_default())
     }
 
     /// The cells of each row: the change, the hours saved, their share, the 95th percentile, and the flags. The first row is
@@ -302,6 +306,13 @@ impl Found<'_> {
             (dir.join("report.html"), report.html().into_bytes()),
         ])
     }
+}
+
+/// Why no other profile was tried, as a sentence.
+fn untried_profiles(profile: &str, filters: &[&str]) -> String {
+    let filters: Vec<String> = filters.iter().map(|filter| format!("`{filter}`")).collect();
+    let word = if filters.len() == 1 { "filter" } else { "filters" };
+    format!(" No other profile was tried, because none has the {word} {} of {profile}.", filters.join(" and "))
 }
 
 /// The change with which most of the replicas can run that can never run now, as a sentence.

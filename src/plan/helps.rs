@@ -109,6 +109,9 @@ pub struct Changes {
     pub changes: Vec<Change>,
     /// The number of kinds of nodes of which one more is not tried, because there are too many kinds.
     pub kinds_left_out: usize,
+    /// The custom filters of the scenario's profile. Other profiles are not tried if there are any, because these would
+    /// place jobs where a filter forbids it.
+    pub filters: Vec<&'static str>,
 }
 
 /// The changes to try on this scenario.
@@ -119,7 +122,10 @@ pub fn changes(rehearsal: &Rehearsal) -> Changes {
     // Partitions of a profile's file cannot be changed by `--set`.
     let slurm = rehearsal.profile.slurm.as_ref().filter(|_| tree.get("slurm").is_some());
     let mut found = of_nodes(&entries(&tree, rehearsal), slurm.map_or(&[], |slurm| &slurm.partitions));
-    found.changes.extend(of_profiles(rehearsal));
+    found.filters = rehearsal.profile.scheduler.own_filters().map(|filter| filter.name()).collect();
+    if found.filters.is_empty() {
+        found.changes.extend(of_profiles(rehearsal));
+    }
     found.changes.extend(of_jobs(&tree));
     found
 }
@@ -186,7 +192,7 @@ fn of_nodes(entries: &[NodeEntry<'_>], partitions: &[Partition]) -> Changes {
             changes.push(Change { what: format!("twice the {what} in each node"), set, profile: None });
         }
     }
-    Changes { changes, kinds_left_out }
+    Changes { changes, kinds_left_out, ..Changes::default() }
 }
 
 /// An amount as a file states it, without rounding: `80GiB`, or a number of bytes.
@@ -250,7 +256,7 @@ fn one_more_gpu(entry: &NodeEntry<'_>) -> Option<String> {
     Some(format!("nodes.{}.gpus=[{{type: {}{memory}, count: {count}}}]", quoted(entry.name), first.model))
 }
 
-/// Other profiles with the same flow.
+/// Other profiles with the same flow. Each says which custom scorers and keys of the order it lacks.
 fn of_profiles(rehearsal: &Rehearsal) -> Vec<Change> {
     let own = &rehearsal.profile;
     let is_of_flow = |name: &&str| {
@@ -267,9 +273,14 @@ fn of_profiles(rehearsal: &Rehearsal) -> Vec<Change> {
         false => profile_names().filter(is_of_flow).collect(),
     };
     let others = names.into_iter().filter(|name| *name != &*own.name);
-    others
-        .map(|name| Change { what: format!("the profile {name}"), set: Vec::new(), profile: Some(name.to_string()) })
-        .collect()
+    let stages: Vec<String> = own.scheduler.own_stages().map(|stage| format!("`{stage}`")).collect();
+    let lacks = if stages.is_empty() { String::new() } else { format!(" (without {})", stages.join(" and ")) };
+    let change = |name: &str| Change {
+        what: format!("the profile {name}{lacks}"),
+        set: Vec::new(),
+        profile: Some(name.to_string()),
+    };
+    others.map(change).collect()
 }
 
 fn of_jobs(tree: &Tree) -> Vec<Change> {

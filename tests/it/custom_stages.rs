@@ -7,6 +7,7 @@ trials! {
     Nothing: [
         a_gang_that_a_filter_refuses_is_told_the_filter,
         stages_that_are_expressions_are_compared,
+        no_profile_without_a_filter_of_the_file_is_recommended,
     ]
 }
 
@@ -60,4 +61,19 @@ fn stages_that_are_expressions_are_compared() {
     assert!(score.contains("(absent)") && score.contains("\"is\":\"gpus.free\""), "{said}");
     let said = stdout(dir.path(), &["profile", "diff", "none.yaml", "a.yaml"], 1);
     assert!(said.contains("\"unless\":\"job.tasks > 1\""), "{said}");
+}
+
+/// The filter lets jobs start on one of two nodes only. Every profile without it would end most of the waiting.
+fn no_profile_without_a_filter_of_the_file_is_recommended() {
+    let filter = "    - {filter: one_node, unless: node.labels.pool == 'b', because: other_node}\n";
+    let jobs = GANG.replace("  - {name: gang, tasks: 2, gpus: 1, duration: 1h}\n", "");
+    let dir = written(&[("mine.profile.yaml", &profile("fifo-skipping", filter, "")), ("one.yaml", &jobs)]);
+    let said = stdout(dir.path(), &["what-helps", "one.yaml"], 0);
+    assert!(!said.contains("the profile ") && !said.contains("--profile"), "{said}");
+    assert!(said.contains("No other profile was tried, because none has the filter `one_node` of mine."), "{said}");
+    // Without a scorer, a profile breaks no rule of the user, but the line says what it lacks.
+    let scorer = profile("fifo-skipping", "", "  scorers: [{score: sun, is: gpus.free}]\n");
+    let dir = written(&[("mine.profile.yaml", &scorer), ("one.yaml", &jobs)]);
+    let said = stdout(dir.path(), &["what-helps", "one.yaml"], 0);
+    assert!(said.contains("the profile fifo (without `sun`)"), "{said}");
 }
