@@ -7,11 +7,11 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::exit::{Exit, ExitResult, Failure};
-use super::output::{Format, print, print_json};
+use super::output::{Format, print, print_json, warn};
 use super::profile_text::{profile_text, sentence};
 use dryrack_control::Profile;
 use dryrack_nearest::hint;
-use dryrack_profile::{compare_profiles, load_profile, option_reference, profile_names};
+use dryrack_profile::{compare_profiles, load_profile, option_reference, profile_names, read_profile};
 use dryrack_report::table;
 use dryrack_scheduler::{FilterName, OrderKey, ScorerName, Variable, order_variables, placement_variables};
 use dryrack_units::wrapped;
@@ -62,13 +62,18 @@ pub fn profile(command: &ProfileCommand, format: Format) -> ExitResult {
             }
         }
         ProfileCommand::Show { name } => {
-            let profile = find(name)?;
-            match format {
-                Format::Json => print_json(&*profile)?,
-                Format::Human => {
-                    print(&profile_text(&used(&profile)?))?;
+            // A profile whose options contradict each other is shown too, because its errors say so.
+            let (profile, faults) = read_profile(name, Path::new(""));
+            if let Some(profile) = &profile {
+                match format {
+                    Format::Json => print_json(profile)?,
+                    Format::Human => print(&profile_text(&used(profile)?))?,
                 }
             }
+            if faults.has_errors() {
+                return Err(Failure::Input(faults.to_string()));
+            }
+            warn(&faults.to_string());
         }
         ProfileCommand::Stages => {
             let filters = FilterName::ALL.into_iter().map(|filter| ("filters", filter.name()));

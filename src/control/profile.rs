@@ -439,10 +439,10 @@ impl Profile {
         let Some(slurm) = &self.slurm else { return Vec::new() };
         let mut faults = slurm.faults();
         let is_slurm = self.schedules_like_slurm();
-        if slurm.preempt_type.is_some() && self.scheduler.read_by_filters().queue {
-            faults.push(
-                "has `preempt_type`, and a filter reads `queue.pending`, which each preempted job raises".to_string(),
-            );
+        if let Some(filter) = self.scheduler.filter_of_queue().filter(|_| slurm.preempt_type.is_some()) {
+            faults.push(format!(
+                "has `preempt_type`, and the filter `{filter}` reads `queue.pending`, which each preempted job raises"
+            ));
         }
         if !is_slurm {
             faults.push("needs a profile that schedules like Slurm, such as `slurm-22.05`".to_string());
@@ -501,9 +501,7 @@ impl Profile {
         };
         faults.extend(contradicts.map(ProfileError::PreemptWithout));
         // Otherwise the filter could refuse a job because of those that were preempted for it, and so on without end.
-        let reads_queue = self.scheduler.read_by_filters().queue;
-        let why = "lengthens the queue, but a filter reads `queue.pending` and could then refuse the job that preempts";
-        faults.extend(reads_queue.then_some(ProfileError::PreemptWithout(why)));
+        faults.extend(self.scheduler.filter_of_queue().map(ProfileError::PreemptBesideQueue));
         faults
     }
 
@@ -567,7 +565,9 @@ impl Profile {
         let rises = levels.first() != Some(&0) && levels.windows(2).all(|pair| pair[0] < pair[1]);
         faults.extend((!rises).then_some(ProfileError::Levels));
         faults.extend(self.faulty_clocks());
-        faults.extend(self.scheduler.slots.resolution.is_zero().then_some(ProfileError::NoTime("slots.resolution")));
+        faults.extend(
+            self.scheduler.slots.resolution.is_zero().then_some(ProfileError::NoTime("scheduler.slots.resolution")),
+        );
         faults.extend(self.retry.first.is_zero().then_some(ProfileError::NoTime("retry.first")));
         for (name, every) in [
             ("heartbeat.checked_every", self.heartbeat.checked_every),

@@ -79,6 +79,11 @@ pub enum ProfileError {
     LongOrder(usize),
     #[error("has `scheduler.preempt`, which {0}")]
     PreemptWithout(&'static str),
+    #[error(
+        "has `scheduler.preempt`, which lengthens the queue, but the filter `{0}` reads `queue.pending` and could then \
+         refuse the job that preempts"
+    )]
+    PreemptBesideQueue(&'static str),
     #[error("leaves `passes.place` to an outside scheduler, which can decide only with one queue")]
     Outside,
     #[error("has `slurm`, which {0}")]
@@ -100,5 +105,51 @@ impl ProfileError {
     pub fn lacking_filter(&self) -> Option<&'static str> {
         let ProfileError::ModelsWithout { name, .. } = self else { return None };
         Some(name)
+    }
+
+    /// The options that the error is about, as the keys that lead to them, the most telling one first. The last key may be
+    /// the name of a stage. Empty if the error is about no single option.
+    pub fn options(&self) -> Vec<String> {
+        use ProfileError as E;
+        match self {
+            E::NoReadiness | E::Missing(_) => vec!["scheduler.filters".into()],
+            E::Exemption(filter) => vec![format!("scheduler.filters.{filter}.unless")],
+            E::Twice(filter) => vec![format!("scheduler.filters.{filter}")],
+            E::NoRecheck => vec!["commit.recheck".into()],
+            E::OnlyHistoric(path) | E::HistoricOnly(path, _) | E::Zero(path) | E::NoTime(path) | E::Empty(path) => {
+                vec![(*path).to_string()]
+            }
+            E::BatchOfEach(pass) => vec![format!("{pass}.batch"), format!("{pass}.trigger")],
+            E::OffsetOfNoPeriod(pass) => vec![format!("{pass}.offset"), format!("{pass}.trigger")],
+            E::TimeOfNoPeriod(pass) => vec![format!("{pass}.takes"), format!("{pass}.trigger"), "ticks".into()],
+            E::UnknownRule(_) => vec!["policies.utilization.rule".into()],
+            E::ModelsWithout { .. } => vec!["scheduler.deployments.filters".into()],
+            E::Ticks(_) => vec!["ticks".into()],
+            E::BackfillPass(_) => vec!["passes.backfill".into(), "scheduler.backfill".into()],
+            E::Levels => vec!["scheduler.levels".into()],
+            E::Weight => vec!["scheduler.scorers".into()],
+            E::InstancesWithoutRuns => vec!["scheduler.offers.new_instances".into(), "flow".into()],
+            E::QuotasOfParts => vec!["policies.quotas".into(), "flow.polled.gang".into()],
+            E::QuotasAndPreemption => vec!["policies.quotas".into(), "scheduler.preempt".into()],
+            E::Program => vec!["program".into()],
+            E::Shrinks => vec!["retry.factor".into()],
+            E::ShortWindow { .. } => vec!["policies.utilization.time_window".into()],
+            E::ManySamples => vec!["policies.utilization.interval".into(), "policies.utilization.time_window".into()],
+            E::OverHundred => vec!["policies.utilization.min_gpu_utilization".into()],
+            E::PreemptOrder(..) => vec!["scheduler.order".into(), "scheduler.preempt".into()],
+            E::LongOrder(_) => vec!["scheduler.order".into()],
+            E::PreemptWithout(_) => {
+                ["scheduler.preempt", "scheduler.backfill", "passes.place", "flow"].map(String::from).to_vec()
+            }
+            E::PreemptBesideQueue(filter) => vec![format!("scheduler.filters.{filter}"), "scheduler.preempt".into()],
+            E::Outside => vec!["passes.place".into()],
+            E::Slurm(_) => vec!["slurm".into()],
+            E::Kubernetes(_) => vec!["flow.kubernetes".into()],
+            E::StageBesidePlugins(stage) => {
+                let lists = ["filters", "scorers", "order", "deployments.filters", "offers.filters"];
+                lists.iter().map(|list| format!("scheduler.{list}.{stage}")).collect()
+            }
+            E::TurnsOfPrepared => vec!["flow.polled.prepare".into(), "flow.polled.begin".into()],
+        }
     }
 }

@@ -9,6 +9,7 @@
 mod expressions;
 mod profile_compare;
 mod profile_diff;
+mod profile_faults;
 mod profile_schema;
 mod profiles;
 
@@ -16,5 +17,5 @@ pub use profile_compare::{OptionDifference, compare_profiles};
 pub use profile_schema::{OptionValue, PROFILE_SCHEMA, ProfileOption, derived_schema, option_reference};
 pub use profiles::{
     Changes, ComparedBase, check_profile, load_profile, load_profile_as_in_base, profile, profile_names,
-    profile_options, profile_with, stand_in,
+    profile_options, profile_with, read_profile, stand_in,
 };

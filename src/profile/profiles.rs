@@ -7,7 +7,8 @@ use serde::Deserialize;
 
 use super::expressions;
 use super::profile_diff::{differences, set_back};
-use dryrack_control::{FlowOptions, Profile, ProfileError, Trigger};
+use super::profile_faults::Written;
+use dryrack_control::{FlowOptions, Profile, Trigger};
 use dryrack_nearest::{hint, nearest};
 use dryrack_scheduler::OrderKey;
 use dryrack_yaml::{COMMAND_LINE, Diagnostics, Entry, Misfit, Node, Report, SourceId, Span, Tree, parse, read_text};
@@ -131,14 +132,25 @@ pub fn load_profile_as_in_base(
 }
 
 fn load_with(name_or_path: &str, changes: Changes<'_>, folder: &Path) -> Result<Arc<Profile>, Diagnostics> {
+    match read_with(name_or_path, changes, folder) {
+        (Some(profile), report) if !report.has_errors() => Ok(Arc::new(profile)),
+        (_, report) => Err(report.finish()),
+    }
+}
+
+/// The profile with this name or path, and its errors and warnings. A profile with errors cannot be run, but if all its
+/// options can be read, they can be shown.
+pub fn read_profile(name_or_path: &str, folder: &Path) -> (Option<Profile>, Diagnostics) {
+    let (profile, report) = read_with(name_or_path, Changes::default(), folder);
+    (profile, report.finish())
+}
+
+fn read_with(name_or_path: &str, changes: Changes<'_>, folder: &Path) -> (Option<Profile>, Report) {
     let mut report = Report::default();
     let asked = report.add_source(COMMAND_LINE, name_or_path);
     let span = asked.span(0, name_or_path.len());
     let profile = profile_with(name_or_path, span, folder, changes, &mut report);
-    match (profile, report.has_errors()) {
-        (Some(profile), false) => Ok(Arc::new(profile)),
-        _ => Err(report.finish()),
-    }
+    (profile, report)
 }
 
 /// The options in which the profile differs from its base; empty for a profile without a base.
@@ -199,11 +211,10 @@ pub fn profile_with(
     }
     let heartbeat = |key| folded.get("heartbeat").and_then(|heartbeat| heartbeat.get(key)).map(|tree| tree.span);
     let (grace, evict_after) = (heartbeat("grace"), heartbeat("evict_after"));
-    let model_filters = place_of_model_filters(&folded);
     if !expressions::check(&folded, report) {
         return None;
     }
-    let mut profile = read(folded, whole.base.as_ref(), report)?;
+    let mut profile = read(&mut folded, whole.base.as_ref(), report)?;
     if profile.slurm.as_ref().is_some_and(|slurm| slurm.priority.is_some()) {
         profile.scheduler.order = vec![OrderKey::Multifactor, OrderKey::Submitted];
     }
@@ -229,28 +240,9 @@ pub fn profile_with(
         let span = if is_builtin { span } else { source.start() };
         report.error_with_help(span, message, "use `dryrack live --on slurm`, which works with any other profile");
     }
-    for fault in profile.faults() {
-        let message = format!("profile `{}` {fault}", profile.name);
-        let own = if is_builtin { span } else { source.start() };
-        // A built-in profile has no errors of its own, so the error is in what the scenario changes.
-        let changed = if matches!(fault, ProfileError::Slurm(_)) { changes.slurm } else { changes.policies };
-        let span = changed.filter(|_| is_builtin).map_or(own, |changed| changed.span);
-        let (span, help) = match fault.lacking_filter() {
-            Some(filter) => {
-                let stated = model_filters.filter(|stated| stated.source() == source);
-                (stated.unwrap_or(span), format!("add `{filter}` to `scheduler.deployments.filters`"))
-            }
-            None => (span, format!("`dryrack profile show {}` shows what is set", profile.name)),
-        };
-        report.error_with_help(span, message, help);
-    }
+    let file = (!is_builtin).then_some(source);
+    Written { name_or_path, folder, named: span, file, tree: &folded, changes }.report_faults(&profile, report);
     Some(profile)
-}
-
-/// Where a profile states its filters for models.
-fn place_of_model_filters(profile: &Tree) -> Option<Span> {
-    let keys = ["scheduler", "deployments", "filters"];
-    keys.into_iter().try_fold(profile, |tree, key| tree.get(key)).map(|filters| filters.span)
 }
 
 /// The nearest releases before and after a release that has no profile. The missing release may decide differently from
@@ -307,7 +299,7 @@ fn is_builtin(name: &str) -> bool {
     BUILTIN.iter().any(|(known, _)| *known == name)
 }
 
-fn is_path(name: &str) -> bool {
+pub(super) fn is_path(name: &str) -> bool {
     name.contains(['/', '\\']) || name.ends_with(".yaml") || name.ends_with(".yml")
 }
 
@@ -443,7 +435,12 @@ fn source_of(name: &str, span: Span, folder: &Path, report: &mut Report) -> Opti
         match nearest_releases(name) {
             Some(beside) => report.error_with_help(span, message, beside.help()),
             None => {
-                let near = hint(name, profile_names()).map_or(String::new(), |near| format!("{near} "));
+                let file = folder.join(name);
+                let near = match hint(name, profile_names()) {
+                    _ if file.is_file() => format!("for the file of this name, write `./{name}`; "),
+                    Some(near) => format!("{near}{} ", if near.ends_with('?') { "" } else { ";" }),
+                    None => String::new(),
+                };
                 report.error_with_help(span, message, format!("{near}`dryrack profile list` lists them"));
             }
         }
@@ -470,9 +467,9 @@ fn parsed(name: &str, text: &str, source: SourceId, report: &mut Report) -> Opti
 }
 
 /// Reads a profile. A faulty value is reported and replaced with the base's value, so that later faults are found too.
-fn read(mut tree: Tree, base: Option<&Tree>, report: &mut Report) -> Option<Profile> {
+fn read(tree: &mut Tree, base: Option<&Tree>, report: &mut Report) -> Option<Profile> {
     for found in 0..MAX_FAULTS {
-        let misfit = match Profile::deserialize(&tree) {
+        let misfit = match Profile::deserialize(&*tree) {
             Ok(profile) => return Some(profile),
             Err(misfit) => misfit,
         };
@@ -482,7 +479,7 @@ fn read(mut tree: Tree, base: Option<&Tree>, report: &mut Report) -> Option<Prof
         }
         let span = misfit.span.unwrap_or(tree.span);
         report_misfit(&misfit, span, report);
-        if misfit.is_missing || !mend(&mut tree, base, span) {
+        if misfit.is_missing || !mend(tree, base, span) {
             return None;
         }
     }

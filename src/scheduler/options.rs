@@ -117,6 +117,11 @@ impl SchedulerOptions {
         self.own_filters().map(OwnFilter::surroundings).fold(Surroundings::default(), Surroundings::or)
     }
 
+    /// The first custom filter that reads how many replicas are pending.
+    pub fn filter_of_queue(&self) -> Option<&'static str> {
+        self.own_filters().find(|filter| filter.surroundings().queue).map(OwnFilter::name)
+    }
+
     /// What custom filters and scorers read besides nodes and jobs.
     pub fn read_by_stages(&self) -> Surroundings {
         let of_scorers = self.scorers.iter().filter_map(|scorer| match scorer.stage {

@@ -1,13 +1,15 @@
 //! What the commands say of profiles with stages of their own: filters, scorers and keys of the order that are
 //! expressions.
 
-use crate::cli::{stdout, written};
+use crate::cli::{stderr, stdout, written};
 
 trials! {
     Nothing: [
         a_gang_that_a_filter_refuses_is_told_the_filter,
         stages_that_are_expressions_are_compared,
         no_profile_without_a_filter_of_the_file_is_recommended,
+        errors_of_a_whole_profile_point_at_the_option,
+        a_profile_that_contradicts_itself_is_shown_too,
     ]
 }
 
@@ -76,4 +78,40 @@ fn no_profile_without_a_filter_of_the_file_is_recommended() {
     let dir = written(&[("mine.profile.yaml", &scorer), ("one.yaml", &jobs)]);
     let said = stdout(dir.path(), &["what-helps", "one.yaml"], 0);
     assert!(said.contains("the profile fifo (without `sun`)"), "{said}");
+}
+
+fn errors_of_a_whole_profile_point_at_the_option() {
+    let by_queue = "    - {filter: by_queue, unless: queue.pending > 9, because: too_long}\n";
+    // The lines of `filters:` are 6 to 10, so the one that is added is 11.
+    let rows = [
+        (profile("priority-preemption", by_queue, ""), "11:16", "the filter `by_queue` reads `queue.pending`"),
+        (profile("fifo", "", "  preempt: lower_priority\n"), "11:12", "`scheduler.order` must begin with `priority`"),
+        (profile("fifo", "    - {stage: ready}\n", ""), "11:15", "names the `ready` filter twice"),
+        (profile("fifo", "", "retry: {factor: 50%}\n"), "11:17", "back-off factor below 100%"),
+    ];
+    for (text, place, why) in rows {
+        let dir = written(&[("mine.profile.yaml", &text), ("one.yaml", GANG)]);
+        let said = stderr(dir.path(), &["check", "mine.profile.yaml"], 2);
+        assert!(said.contains(why) && said.contains(&format!(" --> mine.profile.yaml:{place}\n")), "{place}: {said}");
+    }
+}
+
+/// The help of an error names a command that works, from the folder in which the command was typed.
+fn a_profile_that_contradicts_itself_is_shown_too() {
+    let text = profile("fifo", "", "  preempt: lower_priority\n");
+    let dir = written(&[("mine.profile.yaml", &text), ("one.yaml", GANG)]);
+    std::fs::create_dir(dir.path().join("below")).expect("a folder of our own");
+    let said = stderr(&dir.path().join("below"), &["run", "../one.yaml"], 2);
+    let help = "`dryrack profile show ../mine.profile.yaml` shows what is set";
+    assert!(said.contains(help), "{said}");
+    let args = ["profile", "show", "../mine.profile.yaml"];
+    let shown = stdout(&dir.path().join("below"), &args, 2);
+    assert!(shown.contains("preempt: lower_priority"), "{shown}");
+    let faults = stderr(&dir.path().join("below"), &args, 2);
+    assert!(faults.contains("must begin with `priority`"), "{faults}");
+    // A file whose name is not that of a profile's file is found by its path.
+    std::fs::copy(dir.path().join("mine.profile.yaml"), dir.path().join("mine")).expect("a folder of our own");
+    let said = stderr(dir.path(), &["profile", "show", "mine"], 2);
+    assert!(said.contains("for the file of this name, write `./mine`"), "{said}");
+    assert!(stdout(dir.path(), &["profile", "show", "./mine"], 2).contains("preempt: lower_priority"));
 }

@@ -221,11 +221,11 @@ impl RunsOptions {
     /// All errors in these options.
     pub(crate) fn faults(&self, historic: bool) -> Vec<ProfileError> {
         let mut faults = Vec::new();
-        faults.extend(self.pauses.is_empty().then_some(ProfileError::Empty("runs.pauses")));
+        faults.extend(self.pauses.is_empty().then_some(ProfileError::Empty("flow.polled.pauses")));
         let waits_in_circles = self.prepare == PrepareRule::InTurn && self.begin == BeginRule::AllPrepared;
         faults.extend(waits_in_circles.then_some(ProfileError::TurnsOfPrepared));
         let is_instant = |pause: &Pause| pause.0.is_zero();
-        faults.extend(self.pauses.iter().any(is_instant).then_some(ProfileError::NoTime("runs.pauses")));
+        faults.extend(self.pauses.iter().any(is_instant).then_some(ProfileError::NoTime("flow.polled.pauses")));
         if !historic {
             faults.extend(
                 (self.gang == GangRule::OneByOne)
@@ -233,14 +233,15 @@ impl RunsOptions {
             );
             faults.extend(
                 (self.placeless == PlacelessRule::Raises)
-                    .then_some(ProfileError::HistoricOnly("runs.placeless", "raises")),
+                    .then_some(ProfileError::HistoricOnly("flow.polled.placeless", "raises")),
             );
             faults.extend(
                 (self.release == ReleaseRule::LastOfRound)
-                    .then_some(ProfileError::HistoricOnly("runs.release", "last_of_round")),
+                    .then_some(ProfileError::HistoricOnly("flow.polled.release", "last_of_round")),
             );
             faults.extend(
-                (self.uncounted == UncountedRule::One).then_some(ProfileError::HistoricOnly("runs.uncounted", "one")),
+                (self.uncounted == UncountedRule::One)
+                    .then_some(ProfileError::HistoricOnly("flow.polled.uncounted", "one")),
             );
         }
         let Loops::Polled(loops) = &self.loops else { return faults };

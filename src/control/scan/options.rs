@@ -152,19 +152,19 @@ impl ScanOptions {
     pub fn faults(&self, historic: bool) -> Vec<ProfileError> {
         let mut faults = Vec::new();
         for (name, time) in [
-            ("scan.every", Some(self.every)),
-            ("scan.stale_after", self.stale_after),
-            ("scan.restarts_in_place", self.restarts_in_place),
+            ("flow.scanned.every", Some(self.every)),
+            ("flow.scanned.stale_after", self.stale_after),
+            ("flow.scanned.restarts_in_place", self.restarts_in_place),
         ] {
             faults.extend(time.is_some_and(SimDuration::is_zero).then_some(ProfileError::NoTime(name)));
         }
         let only_historic = [
-            ("scan.dead_entries", self.dead_entries != DeadEntries::Removed),
-            ("scan.row_ids", self.row_ids != RowIds::New),
-            ("scan.writes", self.writes != Writes::Checked),
-            ("scan.own_claim", self.own_claim != OwnClaim::Free),
-            ("scan.packed_scale_down", self.packed_scale_down != PackedScaleDown::Works),
-            ("scan.unplaced", self.unplaced != Unplaced::Released),
+            ("flow.scanned.dead_entries", self.dead_entries != DeadEntries::Removed),
+            ("flow.scanned.row_ids", self.row_ids != RowIds::New),
+            ("flow.scanned.writes", self.writes != Writes::Checked),
+            ("flow.scanned.own_claim", self.own_claim != OwnClaim::Free),
+            ("flow.scanned.packed_scale_down", self.packed_scale_down != PackedScaleDown::Works),
+            ("flow.scanned.unplaced", self.unplaced != Unplaced::Released),
         ];
         let only_historic = only_historic.into_iter().filter(|(_, is_a_fault)| *is_a_fault && !historic);
         faults.extend(only_historic.map(|(name, _)| ProfileError::OnlyHistoric(name)));
