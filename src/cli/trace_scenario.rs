@@ -21,6 +21,8 @@ pub struct OnScenario {
     tasks: u64,
     pub account: UnplaceableAccount,
     assumed: Vec<String>,
+    /// Whether a Slurm cluster has limits, which are not checked.
+    has_limits: bool,
 }
 
 impl OnScenario {
@@ -39,7 +41,8 @@ impl OnScenario {
         let gpus = rehearsal.nodes.iter().map(|node| node.spec.shape.gpus.len() as u64).sum();
         let profile = Arc::from(rehearsal.profile.name.as_str());
         let tasks = rehearsal.arrivals.len() as u64;
-        OnScenario { profile, gpus, tasks, account, assumed: loaded.assumed }
+        let has_limits = rehearsal.profile.slurm.is_some();
+        OnScenario { profile, gpus, tasks, account, assumed: loaded.assumed, has_limits }
     }
 
     /// What can never run, and what was assumed about names. A sentence on each line.
@@ -50,7 +53,8 @@ impl OnScenario {
             (None, _) => "each job can run if they are empty".to_string(),
         };
         let assumed: String = self.assumed.iter().map(|line| format!("{line}\n")).collect();
-        format!("{assumed}on the nodes of the scenario, under `{}`: {found}\n", self.profile)
+        let limits = if self.has_limits { " (limits of partitions and QOS are not checked)" } else { "" };
+        format!("{assumed}on the nodes of the scenario, under `{}`: {found}{limits}\n", self.profile)
     }
 }
 

@@ -138,6 +138,19 @@ macro_rules! reasons {
                 )
             }
 
+            /// Whether a limit of Slurm keeps out the job because of what the job asks for, however idle the cluster is.
+            pub fn is_limit_of_one_job(self) -> bool {
+                matches!(
+                    self,
+                    Reason::PartitionTimeLimit
+                        | Reason::PartitionNodeLimit
+                        | Reason::AccountNotAllowed
+                        | Reason::QosNotAllowed
+                        | Reason::QosMaxWall
+                        | Reason::QosMaxTresPerJob
+                )
+            }
+
             /// Whether a node that is refused for this reason might take one task if it were ready and empty.
             pub fn may_have_room(self) -> bool {
                 matches!(

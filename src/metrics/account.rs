@@ -434,8 +434,11 @@ impl RunAccount {
         let blame = ended_by.map(|led| self.waits.blame(&self.jobs[attempt.job.index()].spec, led, &self.nodes));
         let replica = self.replica(attempt);
         (replica.reason, replica.blame) = (led, blame);
-        let never = (refusal == Refusal::Never).then(|| NeverFits::of(reasons));
-        replica.never = never.filter(|never| !never.is_of_dependency());
+        // A place behind the head of the queue says nothing about the nodes.
+        if led != Some(Reason::QueueOrder) {
+            let never = (refusal == Refusal::Never).then(|| NeverFits::of(reasons));
+            (replica.never, replica.is_judged) = (never.filter(|never| !never.is_of_dependency()), true);
+        }
     }
 
     fn place(&mut self, attempt: AttemptId, placement: &Placement) {

@@ -55,6 +55,8 @@ pub struct ReplicaAccount {
     pub reason: Option<Reason>,
     /// Set if the last decision said that the replica would not fit even if every node were ready and empty.
     pub(super) never: Option<NeverFits>,
+    /// Whether a decision judged the nodes for the replica. None does while the replica is behind the head of the queue.
+    pub(super) is_judged: bool,
     /// While the replica waits, the cause to which its wait is charged.
     pub(super) blame: Option<Blame>,
     pub(super) waiting_since: SimTime,
@@ -81,6 +83,7 @@ impl ReplicaAccount {
             outcome: None,
             reason: None,
             never: None,
+            is_judged: false,
             blame: None,
             waiting_since: now,
         }

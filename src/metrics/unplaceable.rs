@@ -64,6 +64,10 @@ pub struct UnplaceableAccount {
     numbers: HashMap<(Demand, NeverFits), usize, foldhash::fast::FixedState>,
     /// What the fleet lacks, and for how many jobs. The lack with the most jobs comes first.
     lacks: Vec<(String, u64)>,
+    /// Other jobs that still wait, kept out by a limit of Slurm although the nodes have room.
+    limited: u64,
+    /// Other jobs that still wait, and were never judged because they were behind the head of the queue.
+    unjudged: u64,
 }
 
 /// The largest number of lacks that one line names.
@@ -71,8 +75,15 @@ const NAMED: usize = 3;
 
 impl UnplaceableAccount {
     pub(super) fn add(&mut self, job: &JobAccount) {
-        let Some(never) = job.replicas.iter().find_map(|replica| replica.unplaceable()) else { return };
-        self.add_demand(&job.spec.demand, never);
+        if let Some(never) = job.replicas.iter().find_map(|replica| replica.unplaceable()) {
+            return self.add_demand(&job.spec.demand, never);
+        }
+        let mut waiting = job.replicas.iter().filter(|replica| replica.placed.is_none() && replica.outcome.is_none());
+        match waiting.find_map(|replica| replica.reason) {
+            Some(Reason::QueueOrder) if job.replicas.iter().all(|replica| !replica.is_judged) => self.unjudged += 1,
+            Some(reason) if reason.is_limit_of_one_job() => self.limited += 1,
+            _ => {}
+        }
     }
 
     /// Counts a job with this demand.
@@ -124,8 +135,22 @@ impl UnplaceableAccount {
         };
         let more: u64 = self.lacks.iter().skip(NAMED).map(|(_, count)| count).sum();
         let rest = if more == 0 { String::new() } else { format!("; for {more}, other reasons") };
-        Some(format!("{} of {} can never run: {}{rest}", self.jobs, counted(jobs as usize, "job"), named.join("; ")))
+        let of = counted(jobs as usize, "job");
+        Some(format!("{} of {of} can never run: {}{rest}{}", self.jobs, named.join("; "), self.not_counted()))
     }
+
+    /// The other jobs that may not run either.
+    fn not_counted(&self) -> String {
+        let limited = (self.limited > 0).then(|| format!("{} that a limit keeps out", self.limited));
+        let unjudged = (self.unjudged > 0)
+            .then(|| format!("{} not judged because of {} place in the queue", self.unjudged, its(self.unjudged)));
+        let parts: Vec<String> = limited.into_iter().chain(unjudged).collect();
+        if parts.is_empty() { String::new() } else { format!(" (not counted: {})", parts.join(", and ")) }
+    }
+}
+
+fn its(count: u64) -> &'static str {
+    if count == 1 { "its" } else { "their" }
 }
 
 fn lack(demand: &Demand, never: NeverFits, shapes: &[&NodeShape]) -> String {

@@ -19,6 +19,7 @@ trials! {
         a_wait_is_blamed_on_what_is_short_where_it_can_end,
         what_draws_is_random_even_where_all_seeds_give_the_same_run,
         what_a_filter_holds_back_is_tried_at_every_time_of_a_week,
+        jobs_that_a_limit_keeps_out_or_nobody_judged_are_told_apart,
     ]
 }
 
@@ -315,4 +316,32 @@ scheduler:
     );
     let said = stdout(dir.path(), &["run", "s.yaml", "--profile", "p.yaml"], 0);
     assert!(said.contains("profile never, seed 1, 7d09h simulated"), "{said}");
+}
+
+/// An evaluation refuses three of the jobs for ever. The run has judged the nodes for one of them: Slurm holds `long` by the
+/// limit of its partition, and does not judge `gang` behind `huge`.
+fn jobs_that_a_limit_keeps_out_or_nobody_judged_are_told_apart() {
+    let scenario = "\
+scenario: A limit, a job without nodes, and one behind it
+profile: slurm-22.05-builtin
+slurm: {partitions: [{name: main, nodes: [n-0, n-1], default: true, max_time: 1h}]}
+nodes: [{name: n, count: 2, gpu: l4, gpus: 4, cpus: 16, ram: 64GiB}]
+jobs:
+  - {name: long, gpus: 1, duration: 2h, estimate: 2h}
+  - {name: huge, gpus: 8, duration: 10m, estimate: 10m}
+  - {name: gang, tasks: 3, cpus: 16, duration: 10m, estimate: 10m}
+until: 1h
+expect:
+  - {evaluate: long, is: incompatible}
+  - {evaluate: huge, is: incompatible}
+  - {evaluate: gang, is: incompatible}
+";
+    let dir = empty();
+    std::fs::write(dir.path().join("s.yaml"), scenario).expect("a folder of our own");
+    let said = stdout(dir.path(), &["run", "s.yaml"], 0);
+    let sentence = "1 of 3 jobs can never run: no node has 8 GPUs, which one task asks for (at most 4) (not counted: 1 that a \
+                    limit keeps out, and 1 not judged because of its place in the queue)\n";
+    assert!(said.contains(sentence), "{said}");
+    let said = stdout(dir.path(), &["trace", "check", "s.yaml"], 1);
+    assert!(said.contains("2 of 3 jobs can never run: ") && said.contains("QOS are not checked)"), "{said}");
 }
