@@ -82,13 +82,7 @@ pub fn minimize(args: &MinimizeArgs, format: Format) -> ExitResult {
     let run = || guarded(|| rehearser.failures(&text)).map_err(|message| args.fault(&message));
     let found = with_line(|| format!("running {}", args.file.display()), run)?;
     let is_decided_outside = found.as_ref().is_ok_and(|found| found.is_decided_outside);
-    let found = found.map_err(|faults| {
-        let beside =
-            "write the result beside the scenario: other files named in it are looked up in the folder of --out";
-        let is_beside = args.out.parent() == args.file.parent();
-        let help = if is_beside { String::new() } else { format!("note: {beside}\n") };
-        Failure::Input(format!("{faults}{help}"))
-    })?;
+    let found = found.map_err(|faults| Failure::Input(args.faults_beside_out(&faults.to_string())))?;
     let Some(wanted) = args.wanted(&found)? else {
         // Leave no output file: there is no failure to minimize.
         drop(out);
@@ -238,6 +232,23 @@ impl MinimizeArgs {
             None => format!("these fail: {}", failing.join(", ")),
         };
         Err(Failure::Input(format!("error: --expect: no expectation is named `{name}`; {help}\n")))
+    }
+
+    /// The faults of a file that has none in its own folder: what it names is not in the folder of the result. So the help
+    /// is not to change the file, but to write the result elsewhere.
+    fn faults_beside_out(&self, faults: &str) -> String {
+        if self.out.parent() == self.file.parent() {
+            return faults.to_string();
+        }
+        let is_help = |line: &&str| line.trim_start().starts_with("= help: ");
+        let without: Vec<&str> = faults.lines().filter(|line| !is_help(line)).collect();
+        let beside = self.out.file_name().map_or(self.out.clone(), |name| self.file.with_file_name(name));
+        format!(
+            "{}\n  = help: write the result beside the scenario, with `--out {}`: files that it names are looked up in the \
+             folder of the result\n",
+            without.join("\n").trim_end(),
+            quoted(&beside.display().to_string())
+        )
     }
 
     fn fault(&self, message: &str) -> Failure {

@@ -315,6 +315,11 @@ impl Report {
         SourceId(id)
     }
 
+    /// Whether a place is in a file, and not on the command line.
+    pub(super) fn is_of_file(&self, span: Span) -> bool {
+        self.sources.get(usize::from(span.source)).is_some_and(|source| *source.name != *COMMAND_LINE)
+    }
+
     /// A byte range of a scalar's text, as a place in the source. `span` is the whole scalar.
     pub fn part_of(&self, span: Span, text: &str, part: Range<usize>) -> Span {
         let Some(source) = self.sources.get(usize::from(span.source)) else { return span };

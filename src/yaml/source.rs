@@ -32,7 +32,7 @@ fn read_up_to(
     report: &mut Report,
 ) -> Option<(SourceId, Arc<str>)> {
     let name = path.display().to_string();
-    let mut refuse = |message: String, help: &str, at: Option<Span>| {
+    let refuse = |report: &mut Report, message: String, help: &str, at: Option<Span>| {
         let span = at.unwrap_or_else(|| report.add_source(name.as_str(), "").start());
         report.error_with_help(span, message, help);
     };
@@ -48,14 +48,17 @@ fn read_up_to(
         let help = match near {
             Some(near) => format!("did you mean `{}`?", near.display()),
             None if path.is_dir() => format!("name a file in it, such as `{}`", path.join("one.yaml").display()),
+            None if asked.is_some_and(|asked| report.is_of_file(asked)) => {
+                "a relative path begins at the folder of the file that names it".to_string()
+            }
             None => "write the path of a file, from the current folder".to_string(),
         };
-        refuse(format!("cannot read `{name}`: {}", plain(&error)), &help, asked);
+        refuse(report, format!("cannot read `{name}`: {}", plain(&error)), &help, asked);
         return None;
     }
     if bytes.len() as u64 > most {
         let message = format!("the file is larger than {} MiB", most >> 20);
-        refuse(message, too_large, None);
+        refuse(report, message, too_large, None);
         return None;
     }
     end_lines(&mut bytes);

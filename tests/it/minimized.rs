@@ -80,6 +80,21 @@ fn what_cannot_be_minimized_is_said_and_nothing_is_written() {
     assert!(flag.contains("--property: a scenario file has no random world"), "{flag}");
     let left: Vec<_> = std::fs::read_dir(dir.path()).expect("a folder of our own").collect();
     assert!(left.is_empty(), "{left:?}");
+    // The only help is to write the result beside the scenario, because the path in the scenario is right.
+    std::fs::create_dir(dir.path().join("in")).expect("a folder of our own");
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).expect("a folder of our own");
+    write("in/mine.profile.yaml", "base: fifo\nname: mine\ntitle: Mine\n");
+    write(
+        "in/one.yaml",
+        "scenario: One\nprofile: mine.profile.yaml\nnodes: [{name: a, cpus: 1}]\njobs: [{name: b, cpus: 2}]\n\
+         expect: [{job: b, is: running, at: 1m}]\n",
+    );
+    let beside = said(&["in/one.yaml"], 2);
+    let helps: Vec<&str> = beside.lines().filter(|line| line.contains("= help: ") || line.contains("note: ")).collect();
+    assert!(
+        matches!(helps[..], [help] if help.contains("with `--out in/out.yaml`: files that it names are looked up")),
+        "{beside}"
+    );
 }
 
 fn profiles_are_compared_to_the_first_decision_that_differs() {
