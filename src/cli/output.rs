@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::exit::Failure;
-pub use super::whole_file::WholeFile;
+pub use super::whole_file::{NewFolders, WholeFile};
 use dryrack_yaml::cut_quotes;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use super::exit::{ExitResult, Failure};
 use super::fault::fault_text;
 use super::futures::Futures;
 use super::guard::guarded;
-use super::output::{Format, WholeFile, warn};
+use super::output::{Format, NewFolders, WholeFile, warn};
 use super::run::Overrides;
 use super::swarm::seeds;
 use dryrack_engine::{Progress, Rehearsal, branch};
@@ -87,6 +87,8 @@ pub fn what_if(args: &WhatIfArgs, format: Format) -> ExitResult {
         tells_by_exit: args.exit_code,
         repeat: &command,
     };
+    // Dropped after the unfinished logs in it.
+    let _made = args.out.as_deref().map(NewFolders::make).transpose()?;
     let logs = match &args.out {
         Some(dir) => args.logs(dir, load(seeds[0])?, &command)?,
         None => Vec::new(),
@@ -114,7 +116,6 @@ impl WhatIfArgs {
         both: [Rehearsal; 2],
         command: &dyn Fn(u64, usize) -> String,
     ) -> Result<Vec<(WholeFile, io::Result<()>)>, Failure> {
-        std::fs::create_dir_all(dir).map_err(|error| Failure::uncreated(dir, &error))?;
         let mut files = Vec::new();
         let mut parent = None;
         for (side, (rehearsal, name)) in both.iter().zip(["base.jsonl", "branch.jsonl"]).enumerate() {

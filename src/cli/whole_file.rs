@@ -22,6 +22,30 @@ pub struct WholeFile {
     out: BufWriter<File>,
 }
 
+/// The folders that a command made for its files. Those that are still empty are removed, so that a command that fails
+/// leaves none behind.
+pub struct NewFolders(Vec<PathBuf>);
+
+impl NewFolders {
+    /// Makes a folder, and those in which it lies.
+    pub fn make(folder: &Path) -> Result<NewFolders, Failure> {
+        let is_named = |path: &&Path| !path.as_os_str().is_empty();
+        let missing = folder.ancestors().filter(is_named).take_while(|path| !path.exists());
+        let made = NewFolders(missing.map(Path::to_path_buf).collect());
+        std::fs::create_dir_all(folder).map_err(|error| Failure::uncreated(folder, &error))?;
+        Ok(made)
+    }
+}
+
+impl Drop for NewFolders {
+    fn drop(&mut self) {
+        // The innermost is first. A folder with files in it stays.
+        for folder in &self.0 {
+            let _kept = std::fs::remove_dir(folder);
+        }
+    }
+}
+
 impl WholeFile {
     /// Fails if the file cannot be written. Commands call this before they run anything, to fail early.
     pub fn create(path: &Path) -> Result<WholeFile, Failure> {

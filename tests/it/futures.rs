@@ -258,6 +258,8 @@ fn what_cannot_be_otherwise_is_told_so() {
         let args: Vec<&str> = ["what-if", "base.yaml"].iter().chain(args).copied().collect();
         let said = stderr(dir.path(), &args, 2);
         assert!(said.contains(wanted), "{args:?}: {wanted:?} in\n{said}");
+        stderr(dir.path(), &[&args[..], &["--out", "new/out"]].concat(), 2);
+        assert!(!dir.path().join("new").exists(), "{args:?}: it leaves no folder behind");
     }
 }
 
