@@ -124,20 +124,16 @@ pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&SearchRes
         }
         None => none_keeps(plan, comparison) + &left_open(plan, comparison, found),
     };
+    let known = comparison.rows.iter().filter(|row| row.keeps.is_some()).count();
     let mut text = match found {
-        Some(found) => how(plan, found),
-        None => match comparison.rows.iter().filter(|row| row.keeps.is_none()).count() {
-            _ if rows < plan.cells() => {
-                // Without an answer, this was already said.
-                let is_said = comparison.best(objective).is_none() || (plan.runs.is_none() && plan.time.is_none());
-                let used = if is_said { "" } else { ", because the budget is used up" };
-                format!("{rows} of {} {} run{used}.", counted(plan.cells(), "alternative"), was(rows))
-            }
-            0 => format!("Each of {} was run.", counted(plan.cells(), "alternative")),
-            open => {
-                format!("The result for {} is unknown, because not all seeds were run.", counted(open, "alternative"))
-            }
-        },
+        Some(found) => format!("{} {}.", how(plan, found), were_run(plan, comparison)).trim_start().to_string(),
+        None if known == plan.cells() => format!("Each of {} was run.", counted(known, "alternative")),
+        None => {
+            // Without an answer, this was already said.
+            let is_said = comparison.best(objective).is_none() || (plan.runs.is_none() && plan.time.is_none());
+            let used = if is_said { "" } else { ", because the budget is used up" };
+            format!("{}{used}.", were_run(plan, comparison))
+        }
     };
     if let Some(best) = comparison.best(objective) {
         text.push_str(&beside(plan, comparison, objective, best));
@@ -384,7 +380,8 @@ fn none_keeps(plan: &PlanFile, comparison: &Comparison) -> String {
 
 /// A sentence if no alternative is known to meet the constraints, but some were not run with enough seeds.
 fn left_open(plan: &PlanFile, comparison: &Comparison, found: Option<&SearchResult>) -> String {
-    match found.map_or(plan.cells() - comparison.rows.len(), |found| found.cheaper_unknown) {
+    let known = comparison.rows.iter().filter(|row| row.keeps.is_some()).count();
+    match found.map_or(plan.cells() - known, |found| found.cheaper_unknown) {
         0 => String::new(),
         open => {
             let is_other = comparison.rows.iter().any(|row| row.keeps.is_some());
@@ -395,24 +392,30 @@ fn left_open(plan: &PlanFile, comparison: &Comparison, found: Option<&SearchResu
 }
 
 fn none_of_them(plan: &PlanFile, comparison: &Comparison) -> String {
-    let (rows, asked) = (comparison.rows.len(), all_of(plan.asked.len()));
+    let asked = all_of(plan.asked.len());
     let open = comparison.rows.iter().filter(|row| row.keeps.is_none()).count();
-    match (rows - open, open) {
-        (0, 0) => format!("It is unknown whether any alternative meets {asked}, because none was run."),
-        (0, _) => {
-            format!("It is unknown whether any alternative meets {asked}, because none was run with enough seeds.")
+    let enough = if open == 0 { "" } else { " with enough seeds" };
+    match comparison.rows.len() - open {
+        0 if open == 0 => format!("It is unknown whether any alternative meets {asked}, because none was run."),
+        0 => format!("It is unknown whether any alternative meets {asked}, because none was run with enough seeds."),
+        1 => {
+            let what = what_fails(comparison);
+            format!("The one alternative that was run{enough} does not meet {asked}.{what}")
         }
-        (1, 0) => format!("The one alternative that was run does not meet {asked}.{}", what_fails(comparison)),
-        (failing, 0) => format!(
-            "None of the {} that were run meets {asked}.{}",
+        failing => format!(
+            "None of the {} that were run{enough} meets {asked}.{}",
             counted(failing, "alternative"),
             what_fails(comparison)
         ),
-        (failing, open) => format!(
-            "Of the {} that were run, {failing} cannot meet {asked}; the result for the other {open} is unknown.",
-            counted(rows, "alternative")
-        ),
     }
+}
+
+/// How many alternatives were run. One with too few seeds to decide about it is counted separately.
+fn were_run(plan: &PlanFile, comparison: &Comparison) -> String {
+    let partly = comparison.rows.iter().filter(|row| row.keeps.is_none()).count();
+    let run = comparison.rows.len() - partly;
+    let partly = if partly == 0 { String::new() } else { format!(", and {partly} with too few seeds") };
+    format!("{run} of {} {} run{partly}", counted(plan.cells(), "alternative"), was(run))
 }
 
 /// The largest number of failing constraints that the answer names.
@@ -498,7 +501,6 @@ fn how(plan: &PlanFile, found: &SearchResult) -> String {
             counted(found.cheaper_unknown, what)
         ));
     }
-    text.push_str(&format!(" {} of {} {} run.", found.run, counted(plan.cells(), "alternative"), was(found.run)));
     text.trim_start().to_string()
 }
 

@@ -17,6 +17,7 @@ trials! {
         a_factor_that_changes_nothing_is_named,
         a_search_that_goes_on_with_more_seeds_answers_as_a_fresh_one,
         a_budget_that_is_used_up_is_said,
+        a_sweep_and_a_search_count_what_was_partly_run_alike,
     ]
 }
 
@@ -260,6 +261,21 @@ fn a_budget_that_is_used_up_is_said() {
     let dir = of("2..9", "budget: {runs: 1}\n");
     let said = stdout(dir.path(), &["plan", "plan.yaml"], 0);
     assert!(said.contains("1 of 8 alternatives was run, because the budget is used up."), "{said}");
+}
+
+/// One alternative was run with some of four seeds, too few to decide about a part of them.
+fn a_sweep_and_a_search_count_what_was_partly_run_alike() {
+    let said = |end: &str| {
+        let plan = PLAN.replace("1..12", "11..12").replace("minimize", "budget: {runs: 1}\nminimize") + end;
+        let dir = planned(&plan);
+        let said = stdout(dir.path(), &["plan", "plan.yaml"], 1);
+        said.lines().nth(1).expect("the answer").to_string()
+    };
+    let (sweep, search) = (said(""), said("method: search\n"));
+    let wanted = "because none was run with enough seeds. The budget is used up: the result for 4 alternatives is unknown. 0 of \
+                  4 alternatives were run, and 1 with too few seeds.";
+    assert!(sweep.contains(wanted), "{sweep}");
+    assert!(search.contains(wanted), "{search}");
 }
 
 /// The jobs of a list run on `nodes:` only, so the fleet is of no use. Two jobs at once need two machines.

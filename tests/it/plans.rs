@@ -460,7 +460,7 @@ fn a_search_says_what_it_proved() {
     // A budget that is smaller than the number of parallel runs is still used up, and the answer claims nothing beyond
     // its results.
     let unknown = "It is unknown whether any alternative meets both constraints, because none was run with enough seeds. \
-                   The budget is used up: the result for 24 alternatives is unknown. 0 of 24 alternatives were run.\n";
+                   The budget is used up: the result for 24 alternatives is unknown. 0 of 24 alternatives were run, and 1 with too few seeds.\n";
     let failing = "The one alternative that was run does not meet both constraints. p95(queue_wait) <= 0s fails. The budget is used up: the result for 16 other alternatives is unknown. Of 8 alternatives, 1 was run and fails; ";
     for (longest, wanted) in [("20m", unknown), ("0s", failing)] {
         let few = PLAN.replace("minimize", "budget: {runs: 1}\nmethod: search\nminimize").replace("20m", longest);
