@@ -18,6 +18,8 @@ use dryrack_units::{SimDuration, counted, grouped};
 /// The answer of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
+    /// The name of the alternative of the answer, if another one may be cheaper.
+    pub doubtful: Option<String>,
     /// The answer in a few sentences.
     pub short: String,
     /// How it was found, what else would do, and which fleet it is; may be empty.
@@ -38,6 +40,7 @@ impl Answer {
             }
             None => format!(", because {ended}"),
         };
+        self.doubtful = Some(best.name.clone());
         self.short = format!("{} may not be the cheapest{why}. Of those that were run, {}", best.name, self.short);
     }
 
@@ -101,7 +104,7 @@ pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&SearchRes
                 format!("{keeping} of {} {meet} {}.", counted(rows, "alternative"), all_of(constraints))
             }
         };
-        return Answer { short, how: String::new() };
+        return Answer { doubtful: None, short, how: String::new() };
     };
     let short = match comparison.best(objective) {
         Some(row) => {
@@ -138,7 +141,7 @@ pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&SearchRes
     if let Some(best) = comparison.best(objective) {
         text.push_str(&beside(plan, comparison, objective, best));
     }
-    Answer { short, how: text }
+    Answer { doubtful: None, short, how: text }
 }
 
 /// A sentence if some replicas were never placed, because they were refused or still waited at the end, or if jobs were lost.

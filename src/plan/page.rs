@@ -47,7 +47,7 @@ pub fn page(
         title: plan.title.clone(),
         answer: found.answer.short.clone(),
         how: found.answer.how.clone(),
-        figures: best.map_or(Vec::new(), |best| shown_figures(plan, best, found.growth)),
+        figures: best.map_or(Vec::new(), |best| shown_figures(plan, best, found)),
         note: found.note.map(str::to_string),
         breaks: found.breaks.to_vec(),
         growth: found.growth.cloned(),
@@ -86,11 +86,15 @@ pub fn page(
     report.html()
 }
 
-/// The figures of the first screen. With a horizon, the last one is when the answer stops being enough.
-fn shown_figures(plan: &PlanFile, best: &Row, growth: Option<&PlanGrowth>) -> Vec<(String, String)> {
-    let end = growth.and_then(|growth| growth.rows.iter().find(|row| row[0] == best.name));
+/// The figures of the first screen. If a cheaper one may be enough, the first one says whose figures follow. With a horizon,
+/// the last one is when the answer stops being enough.
+fn shown_figures(plan: &PlanFile, best: &Row, found: &PlanPage<'_>) -> Vec<(String, String)> {
+    let whose = found.answer.doubtful.as_ref().map(|name| {
+        (name.clone(), "is the cheapest that was run, and has these figures; a cheaper one may be enough".to_string())
+    });
+    let end = found.growth.and_then(|growth| growth.rows.iter().find(|row| row[0] == best.name));
     let end = end.map(|row| (row[2].clone(), "when the load has grown too much for it".to_string()));
-    figures(plan, best).into_iter().chain(end).collect()
+    whose.into_iter().chain(figures(plan, best)).chain(end).collect()
 }
 
 /// The file name without its folder. The folder may differ when the parts of a plan are merged.

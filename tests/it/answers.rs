@@ -240,7 +240,10 @@ fn a_budget_that_is_used_up_is_said() {
         written(&[("base.yaml", &at_once), ("plan.yaml", &plan)])
     };
     let dir = of("1..9", "method: search\nbudget: {runs: 1}\n");
-    let said = stdout(dir.path(), &["plan", "plan.yaml"], 0);
+    let said = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
+    let page = std::fs::read_to_string(dir.path().join("out/report.html")).expect("it was written");
+    let tile = "<b>workers=5</b>is the cheapest that was run, and has these figures; a cheaper one may be enough";
+    assert!(page.replace("<span>", "").contains(tile), "the figures of the page say whose they are");
     assert!(
         said.contains("\nworkers=5 may not be the cheapest: without worker-")
             && said.contains(
