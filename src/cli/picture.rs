@@ -25,9 +25,24 @@ const BROWSERS: [&str; 8] = [
 /// The longest time that a browser may take.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Ends a printed report after one page of A4, less its margins.
-const ONE_PAGE: &str =
-    "<style>@page { size: A4; } @media print { main { height: 262mm; overflow: hidden; } }</style>\n</head>";
+/// Ends a printed report after one page of A4, less its margins. A table that is wider than the page cannot be scrolled in
+/// a picture, so it becomes smaller.
+const ONE_PAGE: &str = "<style>
+@page { size: A4; }
+@media print { main { height: 262mm; overflow: hidden; } }
+@media screen { .wide { overflow: visible; background: none; } .wide table { zoom: min(1, var(--fit, 1)); } }
+</style>
+<script>
+addEventListener('DOMContentLoaded', () => {
+  for (const box of document.querySelectorAll('.wide')) {
+    const table = box.querySelector('table');
+    table.style.width = 'min-content';
+    box.style.setProperty('--fit', box.clientWidth / table.offsetWidth);
+    table.style.width = '';
+  }
+});
+</script>
+</head>";
 
 /// The file of a picture.
 #[derive(Clone, Debug)]

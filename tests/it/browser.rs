@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::cli::{empty, stdout};
+use crate::cli::{dryrack, empty, stdout};
 
 trials! {
     Chromium: [
@@ -20,6 +20,7 @@ trials! {
         a_report_of_a_plan_is_whole,
         the_alternatives_fold_by_a_factor,
         a_picture_has_the_first_page,
+        a_picture_has_all_columns_of_a_wide_table,
         a_report_without_its_script_stands_there_whole,
     ]
 }
@@ -416,6 +417,36 @@ fn a_picture_has_the_first_page() {
     // The width and the height in the header of a PNG file.
     let size = |at: usize| u32::from_be_bytes(png[at..at + 4].try_into().expect("four bytes"));
     assert_eq!((size(16), size(20)), (1280, 1810));
+}
+
+/// A table that is wider than the page would be cut off at its margin, or run into it.
+fn a_picture_has_all_columns_of_a_wide_table() {
+    let many = "constraints: [p95(queue_wait) <= 9h, max(queue_wait) <= 9h, p95(start_wait) <= 9h, max(start_wait) <= 9h, \
+                p50(start_wait) <= 9h, mean(run_time) <= 9h, p95(turnaround) <= 9d]\n";
+    let dir = planned();
+    let start: String = PLAN.split_inclusive('\n').take_while(|line| !line.starts_with("constraints")).collect();
+    std::fs::write(dir.path().join("plan.yaml"), start + many).expect("a folder of our own");
+    let _met_or_not = dryrack(dir.path(), &["plan", "plan.yaml", "--out", "found", "--picture", "page.png"]).output();
+    let png = std::fs::read(dir.path().join("page.png")).expect("a picture");
+    let hex: String = png.iter().map(|byte| format!("{byte:02x}")).collect();
+    // The columns of pixels that are not of one colour.
+    let drawn = format!(
+        "(async () => {{ const bytes = Uint8Array.from('{hex}'.match(/../g), (two) => parseInt(two, 16)); \
+         const image = await createImageBitmap(new Blob([bytes], {{type: 'image/png'}})); \
+         const canvas = new OffscreenCanvas(image.width, image.height); const draw = canvas.getContext('2d'); \
+         draw.drawImage(image, 0, 0); const data = new Uint32Array(draw.getImageData(0, 0, image.width, image.height).data.buffer); \
+         const isDrawn = (x) => {{ for (let y = 1; y < image.height; y++) if (data[y * image.width + x] !== data[x]) return true; \
+         return false; }}; return Math.max(...Array.from({{length: image.width}}, (_, x) => x).filter(isDrawn)); }})()"
+    );
+    let mut browser = Browser::start();
+    let page = dir.path().join("found/report.html");
+    browser.open(&page, 1280, "light");
+    let box_of = |what: &str| format!("document.querySelector('.dense .wide').{what}");
+    let (shown, whole) = (browser.eval(&box_of("clientWidth")), browser.eval(&box_of("scrollWidth")));
+    assert!(shown.as_u64() < whole.as_u64(), "the table is too wide for the page: {shown}, {whole}");
+    let right = browser.eval("document.querySelector('.dense .wide').getBoundingClientRect().right");
+    let last = browser.eval(&drawn);
+    assert!(last.as_f64().is_some_and(|last| Some(last) <= right.as_f64()), "{last} is beyond {right}");
 }
 
 fn a_report_without_its_script_stands_there_whole() {
