@@ -1,18 +1,22 @@
 //! Runs that go on for ever because the program that they model would.
 //!
-//! Kueue lets a workload preempt another one that is then admitted first again, and is preempted again. There are two
+//! Kueue lets a workload preempt another one that is then admitted first again, and is preempted again. There are three
 //! ways:
 //!
 //! - It admits a workload in part by taking the largest number of pods that would fit, also if others had to be preempted
 //!   for them (`scenarios/kubernetes/kueue-two-workloads-preempt-each-other.yaml`).
 //! - Under fair sharing, the share of a queue counts without workloads of the queue that are about to be preempted, also if
 //!   these are spared in the end (`scenarios/kubernetes/kueue-fair-sharing-preempts-again-and-again.yaml`).
+//! - Under fair sharing, a queue reclaims a resource of which it borrows nothing, whatever its share is, but the order of
+//!   admission also counts what it borrows of other resources (`scenarios/kubernetes/kueue-reclaims-again-and-again.yaml`).
 //!
 //! Such a run is judged up to a time at which this is plain.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dryrack_event::{Event, Input, Reason, Record, RecordBody, Sink};
+use serde_json::Value;
+
+use dryrack_event::{Event, FleetFact, Input, Reason, Record, RecordBody, Sink};
 use dryrack_ids::JobId;
 use dryrack_units::SimTime;
 use dryrack_workload::JobSpec;
@@ -21,11 +25,12 @@ use dryrack_workload::JobSpec;
 const MANY: u32 = 100;
 
 /// A sink that finds two workloads of Kueue, of which one preempts the other one again and again without ever being
-/// admitted, in one of both ways.
+/// admitted, in one of these ways.
 #[derive(Default)]
 pub struct EndlessPreemptions {
     /// The jobs of workloads that may be admitted in part.
     partial: BTreeSet<JobId>,
+    has_fair_sharing: bool,
     /// For each workload that preempts and each one that is preempted: how often this happened since the first was last
     /// admitted.
     preempted: BTreeMap<(JobId, JobId), u32>,
@@ -56,12 +61,20 @@ pub(crate) fn may_be_partial(spec: &JobSpec) -> bool {
     pod_sets.into_iter().any(|pod_set| pod_set.min_count.is_some())
 }
 
+/// Whether one of these objects is a configuration with fair sharing.
+fn enables_fair_sharing(objects: &str) -> bool {
+    let objects: Vec<Value> = serde_json::from_str(objects).unwrap_or_default();
+    objects.iter().any(|object| object["fairSharing"]["enable"] == true)
+}
+
 impl Sink for EndlessPreemptions {
     fn input(&mut self, _: u64, _: SimTime, input: &Input) {
-        if let Input::Submit { job, spec } = input
-            && may_be_partial(spec)
-        {
-            self.partial.insert(*job);
+        match input {
+            Input::Submit { job, spec } if may_be_partial(spec) => {
+                self.partial.insert(*job);
+            }
+            Input::Fleet(FleetFact::KueueApplied { objects }) => self.has_fair_sharing |= enables_fair_sharing(objects),
+            _ => {}
         }
     }
 
@@ -69,7 +82,9 @@ impl Sink for EndlessPreemptions {
         match event {
             Event::Admitted { job, .. } => self.preempted.retain(|(by, _), _| by != job),
             Event::Evicted { job, by: Some(by), because, .. }
-                if *because == Reason::InCohortFairSharing || self.partial.contains(by) =>
+                if *because == Reason::InCohortFairSharing
+                    || (*because == Reason::InCohortReclamation && self.has_fair_sharing)
+                    || self.partial.contains(by) =>
             {
                 let count = self.preempted.entry((*by, *job)).or_default();
                 *count += 1;
@@ -90,9 +105,13 @@ mod tests {
     use dryrack_event::Reason;
 
     fn is_endless(may_be_partial: bool, because: Reason, times: u32, is_admitted: bool) -> bool {
-        let [train, serve] = [0, 1].map(JobId::new);
+        let [_, serve] = [0, 1].map(JobId::new);
         let partial = if may_be_partial { BTreeSet::from([serve]) } else { BTreeSet::new() };
-        let mut found = EndlessPreemptions { partial, ..EndlessPreemptions::default() };
+        goes_on(EndlessPreemptions { partial, ..EndlessPreemptions::default() }, because, times, is_admitted)
+    }
+
+    fn goes_on(mut found: EndlessPreemptions, because: Reason, times: u32, is_admitted: bool) -> bool {
+        let [train, serve] = [0, 1].map(JobId::new);
         for time in 0..times {
             let at = SimTime::from_secs(u64::from(time));
             found.event(1, at, &Event::Evicted { job: train, because, by: Some(serve), text: Arc::from("") });
@@ -111,5 +130,9 @@ mod tests {
         assert!(!is_endless(true, reclaims, MANY - 1, false), "too few preemptions");
         assert!(!is_endless(false, reclaims, MANY, false), "it is admitted whole or not at all");
         assert!(!is_endless(true, reclaims, MANY, true), "it runs in between");
+        let mut fair = EndlessPreemptions::default();
+        let objects = Arc::from(r#"[{"kind":"Configuration","fairSharing":{"enable":true}}]"#);
+        fair.input(1, SimTime::ZERO, &Input::Fleet(FleetFact::KueueApplied { objects }));
+        assert!(goes_on(fair, reclaims, MANY, false));
     }
 }
