@@ -85,8 +85,8 @@ Run = Union[Object, str]
 
 
 def part(node: str, tasks: Optional[int] = None, gpus: Iterable[Any] = (), blocks: Any = None,
-         cpu_milli: Optional[int] = None, ram: Optional[int] = None) -> Object:
-    said = {"node": node, "tasks": tasks, "gpus": list(gpus), "blocks": blocks, "cpu_milli": cpu_milli, "ram": ram}
+         cpu_milli: Optional[int] = None, ram: Optional[int] = None, set: Optional[str] = None) -> Object:
+    said = {"node": node, "set": set, "tasks": tasks, "gpus": list(gpus), "blocks": blocks, "cpu_milli": cpu_milli, "ram": ram}
     return {key: value for key, value in said.items() if value is not None}
 
 

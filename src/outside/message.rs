@@ -108,6 +108,9 @@ pub struct Place {
 #[serde(deny_unknown_fields)]
 pub struct Part {
     pub node: String,
+    /// The kind of the tasks, if the job has several.
+    #[serde(default)]
+    pub set: Option<String>,
     #[serde(default)]
     pub tasks: Option<u32>,
     #[serde(default)]

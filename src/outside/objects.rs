@@ -11,7 +11,7 @@ use dryrack_ids::{AttemptId, FleetId, GpuId, NodeId};
 use dryrack_units::{Bytes, SimDuration, SimTime};
 use dryrack_workload::{
     Backend, Bounds, Demand, DemandKind, Deployment, GpuTake, IdleLimit, JobSpec, Pick, Requirements, RunTerms, Speed,
-    Speeds, TaskDemand,
+    Speeds, TaskDemand, TaskSet,
 };
 
 fn word(value: &impl serde::Serialize) -> Value {
@@ -173,17 +173,23 @@ pub fn job(mirror: &Mirror, spec: &JobSpec, submitted: Option<SimTime>) -> Value
 }
 
 fn demand_fields(mirror: &Mirror, demand: &Demand) -> serde_json::Map<String, Value> {
-    let (mut task, mut model, mut required) = (Value::Null, Value::Null, Value::Null);
+    let (mut task, mut sets, mut model, mut required) = (Value::Null, Value::Null, Value::Null, Value::Null);
     match &demand.kind {
-        // A scenario with such a job and a scheduler outside is refused.
-        DemandKind::Sets(_) => {}
+        DemandKind::Sets(of) => sets = of.iter().map(task_set).collect(),
         DemandKind::Tasks(of) => task = task_demand(of),
         DemandKind::Model(deployment) => model = deployed(deployment),
         DemandKind::Requirements(requirements) => required = requirement(requirements),
     }
     let pick = demand.pick.as_ref().map_or(Value::Null, |pick| picked(mirror, pick));
     let speeds = demand.speeds.as_deref().map_or(Value::Null, speeds);
-    let fields = [("task", task), ("pick", pick), ("model", model), ("requirements", required), ("speeds", speeds)];
+    let fields = [
+        ("task", task),
+        ("sets", sets),
+        ("pick", pick),
+        ("model", model),
+        ("requirements", required),
+        ("speeds", speeds),
+    ];
     fields.into_iter().map(|(key, value)| (key.to_string(), value)).collect()
 }
 
@@ -192,6 +198,15 @@ fn speeds(speeds: &Speeds) -> Value {
     let speed = |gpu: &Arc<str>, speed: Speed| (gpu.to_string(), json!(speed.as_millionths()));
     let others = speeds.others.iter().map(|known| speed(&known.gpu, known.speed));
     std::iter::once(speed(&speeds.reference, Speed::ONE)).chain(others).collect()
+}
+
+fn task_set(set: &TaskSet) -> Value {
+    json!({
+        "name": set.name,
+        "tasks": set.tasks,
+        "min_tasks": set.min_tasks,
+        "task": task_demand(&set.task),
+    })
 }
 
 fn task_demand(task: &TaskDemand) -> Value {
@@ -316,17 +331,23 @@ pub fn attempt(mirror: &Mirror, id: AttemptId, attempt: &Attempt) -> Value {
         "since": attempt.since.as_nanos(),
         "waits": attempt.waits,
         "queued": attempt.queued,
-        "parts": if attempt.phase == Phase::Ended { Vec::new() } else { parts(mirror, &attempt.placement) },
+        "parts": if attempt.phase == Phase::Ended { Vec::new() } else { parts(mirror, id, &attempt.placement) },
         "ended": attempt.ended.map(|(outcome, because)| json!({"outcome": outcome.name(), "because": because.name()})),
     })
 }
 
-fn parts(mirror: &Mirror, placement: &Placement) -> Vec<Value> {
+fn parts(mirror: &Mirror, id: AttemptId, placement: &Placement) -> Vec<Value> {
+    let sets = mirror.jobs.get(&id.job).map_or(&[][..], |job| job.spec.demand.sets());
     let part = |claim: &NodeClaim| {
         let gpu = |part: &dryrack_fleet::GpuClaim| json!({"index": part.index, "share": part.share.get(), "memory": part.memory.get()});
+        let tasks_of_sets = claim.sets.as_deref().map(|counts| -> serde_json::Map<String, Value> {
+            let here = sets.iter().zip(counts).filter(|(_, count)| **count > 0);
+            here.map(|(set, count)| (set.name.to_string(), json!(count))).collect()
+        });
         json!({
             "node": mirror.names.node(claim.node),
             "tasks": claim.tasks,
+            "sets": tasks_of_sets,
             "cpu_milli": claim.cpu.get(),
             "ram": claim.ram.get(),
             "gpus": claim.gpus.iter().map(gpu).collect::<Vec<Value>>(),

@@ -10,7 +10,7 @@ use dryrack_event::OutsideFault;
 use dryrack_fleet::{Fleet, GpuClaim, NodeClaim, NodeShape, NodeStatus, Placement};
 use dryrack_ids::NodeId;
 use dryrack_units::{Bytes, GpuShare, MilliCpu};
-use dryrack_workload::{Demand, DemandKind, GpuDemand, GpuTake, Pick, TaskDemand};
+use dryrack_workload::{Demand, DemandKind, GpuDemand, GpuTake, Pick, TaskDemand, TaskSet};
 
 /// An upper limit for amounts. No node has this much of anything, and sums of such amounts cannot overflow.
 const MOST: u64 = 1 << 49;
@@ -35,17 +35,21 @@ impl Places {
         parts: &[Part],
     ) -> Result<Placement, LineFault> {
         let mut claims: SmallVec<[NodeClaim; 1]> = SmallVec::new();
-        for (index, part) in parts.iter().enumerate() {
-            let Some(node) = mirror.names.nodes.find(&part.node).map(NodeId::new) else {
-                return Err(LineFault::new(OutsideFault::UnknownNode, format!("no node is named `{}`", part.node)));
+        for (node, of_node) in by_node(mirror, parts)? {
+            let claim = match (&demand.kind, &of_node[..]) {
+                (DemandKind::Sets(sets), _) => of_sets(node, fleet, sets, &of_node)?,
+                (_, [part]) => self.claim(fleet, node, demand, part, claims.is_empty())?,
+                (_, [part, ..]) => return Err(misshapen(format!("two parts on `{}`", part.node))),
+                (_, []) => continue,
             };
-            if claims.iter().any(|claim| claim.node == node) {
-                return Err(misshapen(format!("two parts on `{}`", part.node)));
-            }
-            claims.push(self.claim(fleet, node, demand, part, index == 0)?);
+            claims.push(claim);
         }
         if claims.is_empty() {
             return Err(misshapen("a place of no parts"));
+        }
+        if let DemandKind::Sets(sets) = &demand.kind {
+            check_counts(sets, &claims)?;
+            return Ok(Placement::new(claims));
         }
         let tasks: u64 = claims.iter().map(|claim| u64::from(claim.tasks)).sum();
         let is_exact = matches!(demand.pick, Some(Pick::AllGpus(_))) || demand.model().is_some();
@@ -68,10 +72,19 @@ impl Places {
     ) -> Result<NodeClaim, LineFault> {
         let (shape, status) = (&*fleet.node(node).shape, &fleet.node(node).status);
         check_gpus(shape, part)?;
+        if part.set.is_some() {
+            return Err(misshapen(format!("a part on `{}` names a `set`, and the job has none", part.node)));
+        }
         let none = NodeClaim::of_nothing(node);
         match &demand.kind {
-            DemandKind::Sets(_) => Err(misshapen("unequal tasks, which this protocol does not place")),
-            DemandKind::Tasks(task) => of_tasks(none, (shape, status), demand, task, part),
+            DemandKind::Sets(_) => unreachable!("its parts are read together"),
+            DemandKind::Tasks(task) => {
+                let picked = match &demand.pick {
+                    Some(Pick::AllGpus(picked)) => Some(picked.iter().filter(|gpu| gpu.node == node).count() as u64),
+                    Some(Pick::Nodes(_) | Pick::Gpus(_)) | None => None,
+                };
+                of_tasks(none, (shape, status), (demand.tasks, task), picked, part)
+            }
             DemandKind::Model(_) => of_model(none, part, is_first),
             DemandKind::Requirements(_) => self.of_blocks(none, (shape, status), part),
         }
@@ -135,11 +148,91 @@ fn check_gpus(shape: &NodeShape, part: &Part) -> Result<(), LineFault> {
     }
 }
 
+/// The parts of each node, in the order of the first part on each.
+fn by_node<'p>(mirror: &Mirror, parts: &'p [Part]) -> Result<Vec<(NodeId, Vec<&'p Part>)>, LineFault> {
+    let mut places: BTreeMap<NodeId, usize> = BTreeMap::new();
+    let mut by_node: Vec<(NodeId, Vec<&Part>)> = Vec::new();
+    for part in parts {
+        let Some(node) = mirror.names.nodes.find(&part.node).map(NodeId::new) else {
+            return Err(LineFault::new(OutsideFault::UnknownNode, format!("no node is named `{}`", part.node)));
+        };
+        let place = *places.entry(node).or_insert(by_node.len());
+        if place == by_node.len() {
+            by_node.push((node, Vec::new()));
+        }
+        by_node[place].1.push(part);
+    }
+    Ok(by_node)
+}
+
+/// The claim of several kinds of tasks on one node.
+fn of_sets(node: NodeId, fleet: &Fleet, sets: &[TaskSet], parts: &[&Part]) -> Result<NodeClaim, LineFault> {
+    let (shape, status) = (&*fleet.node(node).shape, &fleet.node(node).status);
+    let mut claim = NodeClaim::of_nothing(node);
+    let mut counts: Box<[u32]> = sets.iter().map(|_| 0).collect();
+    for part in parts {
+        check_gpus(shape, part)?;
+        let place = set_of(sets, part)?;
+        let set = &sets[place];
+        if counts[place] > 0 {
+            return Err(misshapen(format!("two parts for `{}` on `{}`", set.name, part.node)));
+        }
+        let none = NodeClaim::of_nothing(node);
+        let own = of_tasks(none, (shape, status), (set.tasks, &set.task), None, part)?;
+        counts[place] = own.tasks;
+        claim.tasks += own.tasks;
+        claim.cpu = MilliCpu::new(claim.cpu.get().saturating_add(own.cpu.get()).min(MOST));
+        claim.ram = Bytes::new(claim.ram.get().saturating_add(own.ram.get()).min(MOST));
+        for taken in own.gpus {
+            match claim.gpus.iter_mut().find(|known| known.index == taken.index) {
+                None => claim.gpus.push(taken),
+                Some(known) => {
+                    let share = known.share.checked_add(taken.share).filter(|sum| *sum <= GpuShare::WHOLE);
+                    known.share =
+                        share.ok_or_else(|| misshapen(format!("more of GPU {} than there is", taken.index)))?;
+                    known.memory = Bytes::new(known.memory.get().saturating_add(taken.memory.get()).min(MOST));
+                }
+            }
+        }
+    }
+    claim.gpus.sort_unstable_by_key(|taken| taken.index);
+    claim.sets = Some(counts);
+    Ok(claim)
+}
+
+/// The place of the set that the part names. It may be left out if there is only one.
+fn set_of(sets: &[TaskSet], part: &Part) -> Result<usize, LineFault> {
+    let names = || sets.iter().map(|set| format!("`{}`", set.name)).collect::<Vec<String>>().join(", ");
+    match &part.set {
+        None if sets.len() == 1 => Ok(0),
+        None => Err(misshapen(format!("a part on `{}` names no `set`; the job has {}", part.node, names()))),
+        Some(name) => (sets.iter().position(|set| *set.name == **name))
+            .ok_or_else(|| misshapen(format!("the job has no set `{name}`, only {}", names()))),
+    }
+}
+
+/// Checks that each set has as many tasks as it may have.
+fn check_counts(sets: &[TaskSet], claims: &[NodeClaim]) -> Result<(), LineFault> {
+    for (place, set) in sets.iter().enumerate() {
+        let count = |claim: &NodeClaim| claim.sets.as_ref().map_or(0, |counts| u64::from(counts[place]));
+        let tasks: u64 = claims.iter().map(count).sum();
+        if !(u64::from(set.min_tasks)..=u64::from(set.tasks)).contains(&tasks) {
+            let wanted = match set.min_tasks == set.tasks {
+                true => set.tasks.to_string(),
+                false => format!("{} to {}", set.min_tasks, set.tasks),
+            };
+            return Err(misshapen(format!("a place for {tasks} tasks of `{}`, and there are {wanted}", set.name)));
+        }
+    }
+    Ok(())
+}
+
+/// The claim of equal tasks. `picked` is how many GPUs of the node were picked, if all GPUs were picked by hand.
 fn of_tasks(
     none: NodeClaim,
     (shape, status): (&NodeShape, &NodeStatus),
-    demand: &Demand,
-    task: &TaskDemand,
+    (most, task): (u32, &TaskDemand),
+    picked: Option<u64>,
     part: &Part,
 ) -> Result<NodeClaim, LineFault> {
     if part.blocks.is_some() || part.cpu_milli.is_some() || part.ram.is_some() {
@@ -148,8 +241,8 @@ fn of_tasks(
         return Err(misshapen(text));
     }
     let tasks = part.tasks.unwrap_or(1);
-    if tasks == 0 || tasks > demand.tasks {
-        return Err(misshapen(format!("{tasks} of {} tasks on `{}`", demand.tasks, part.node)));
+    if tasks == 0 || tasks > most {
+        return Err(misshapen(format!("{tasks} of {most} tasks on `{}`", part.node)));
     }
     let (cpu, ram) = (task.cpu.get().saturating_mul(tasks.into()), task.ram.get().saturating_mul(tasks.into()));
     let (cpu, ram) = (MilliCpu::new(cpu.min(MOST)), Bytes::new(ram.min(MOST)));
@@ -164,10 +257,7 @@ fn of_tasks(
         None if indexes.is_empty() => SmallVec::new(),
         None => return Err(misshapen(format!("GPUs of `{}` for a job that asks for none", part.node))),
         Some(gpus) => {
-            let wanted = match &demand.pick {
-                Some(Pick::AllGpus(picked)) => picked.iter().filter(|gpu| gpu.node == none.node).count() as u64,
-                Some(Pick::Nodes(_) | Pick::Gpus(_)) | None => u64::from(gpus.count) * u64::from(tasks),
-            };
+            let wanted = picked.unwrap_or(u64::from(gpus.count) * u64::from(tasks));
             if indexes.len() as u64 != wanted {
                 let text = format!("{} GPUs of `{}`, and {wanted} are needed there", indexes.len(), part.node);
                 return Err(misshapen(text));

@@ -543,12 +543,12 @@ fn decider(file: &Fields<'_>, folder: &Path, options: &Options, report: &mut Rep
     setup
 }
 
-/// Refuses gangs of unequal tasks where a scheduler in another process decides: the protocol cannot express them.
+/// Refuses gangs of unequal tasks where a kube-scheduler decides, because it places pods one by one.
 fn refuse_sets(arrivals: &[Arrival], world: &World, report: &mut Report) {
     let unequal = arrivals.iter().zip(&world.job_spans).find(|(arrival, _)| !arrival.spec.demand.sets().is_empty());
     if let Some((arrival, span)) = unequal {
         let message =
-            format!("`{}` has unequal tasks, which a scheduler in another process cannot place yet", arrival.spec.name);
+            format!("`{}` has unequal tasks, which kube-scheduler cannot place as a whole", arrival.spec.name);
         report.error_with_help(*span, message, "write `tasks: 4` for identical tasks, or name a profile");
     }
 }
@@ -562,7 +562,9 @@ fn decided(
 ) -> Arc<Profile> {
     let profile = with_target(profile, target, arrivals);
     let Some(setup) = outside else { return profile };
-    refuse_sets(arrivals, world, report);
+    if matches!(setup.command, Command::KubeScheduler { .. }) {
+        refuse_sets(arrivals, world, report);
+    }
     let program = Program { when_unsafe: if setup.allows_unsafe { Unsafe::Allowed } else { Unsafe::Refused } };
     match setup.command {
         Command::Lines(_) | Command::Socket(_) => Arc::new(profile.decided_by(program)),

@@ -40,6 +40,7 @@ mod fit;
 mod formats;
 mod futures;
 mod fuzzed;
+mod gangs_outside;
 mod gpu_names;
 mod grammar;
 mod hardware;
@@ -181,6 +182,7 @@ fn main() {
         offers::trials,
         on_slurm::trials,
         asked::trials,
+        gangs_outside::trials,
         outside::trials,
         planted::trials,
         plans::trials,

@@ -498,7 +498,7 @@ fn the_example_decides_as_the_profile_first_fit_does() {
     assert!(placements > 100, "{placements}");
 }
 
-fn validator(part: &str) -> jsonschema::Validator {
+pub fn validator(part: &str) -> jsonschema::Validator {
     let mut schema: Value = serde_json::from_str(dryrack_outside::SCHEMA).expect("JSON");
     schema["anyOf"] = serde_json::json!([{"$ref": format!("#/$defs/{part}")}]);
     jsonschema::draft202012::new(&schema).expect("a schema")

@@ -107,29 +107,28 @@ class Driver:
         return {"decisions": decisions}
 
     def _plan(self, singles, gangs):
-        """Where each run lies: a list of nodes, one for each bundle. Equal requests are one to Ray; the first in the
-        queue gets the first place."""
+        """Where each run lies: for each bundle its node and its request, as Ray has it. Equal requests are one to Ray;
+        the first in the queue gets the first place."""
         *of_gangs, of_singles = self.calls
         plan, left = {}, list(gangs)
         for asked, added, infeasible in of_gangs:
             at = next(at for at, (_, requests) in enumerate(left) if bundles(requests) == asked)
             name, _ = left.pop(at)
             if not infeasible:
-                plan[name] = [node for node, _ in added]
+                plan[name] = added
         places = {}
         for node, one in of_singles[1]:
             places.setdefault(one, []).append(node)
         for name, requests in singles:
-            found = places.get(requests[0].SerializeToString(deterministic=True))
-            if found:
-                plan[name] = [found.pop(0)]
+            one = requests[0].SerializeToString(deterministic=True)
+            if found := places.get(one):
+                plan[name] = [(found.pop(0), one)]
         return plan
-
 
     def _check(self, reply, plan):
         """What the plan puts on new nodes is what Ray launches: no request was read in another way than Ray did."""
         planned, launched = {}, {launch.instance_type: launch.count for launch in reply.to_launch}
-        for kind, _ in {key for nodes in plan.values() for key in nodes if isinstance(key, tuple)}:
+        for kind, _ in {key for places in plan.values() for key, _ in places if isinstance(key, tuple)}:
             planned[kind] = planned.get(kind, 0) + 1
         if planned != launched:
             raise Fault("stand_in_unused", f"the plan has the new nodes {planned}, and Ray launches {launched}")
@@ -168,10 +167,19 @@ def bundles(requests):
 
 def requests_of(run, job):
     """What a run asks for, one request for each node or task. A gang is a placement group."""
-    if job["task"]:
-        bundle, selector = bundle_of_task(job)
+    return [request for requests in requests_of_sets(run, job).values() for request in requests]
+
+
+def requests_of_sets(run, job):
+    """The requests of each kind of task; the only kind of other gangs has the name None."""
+    if job["sets"]:
+        if any(of["min_tasks"] < of["tasks"] for of in job["sets"]):
+            raise Fault("unmapped", f"a placement group of ray has a fixed number of bundles (job `{job['name']}`)")
+        sets = {of["name"]: (bundle_of_task(job, of["task"]), of["tasks"]) for of in job["sets"]}
+    elif job["task"]:
+        sets = {None: (bundle_of_task(job, job["task"]), job["tasks"])}
     elif job["requirements"]:
-        bundle, selector = bundle_of_requirements(job)
+        sets = {None: (bundle_of_requirements(job), job["tasks"])}
     else:
         raise Fault("unmapped", f"ray places tasks and bundles; job `{job['name']}` is a model")
     if job["pick"]:
@@ -180,14 +188,15 @@ def requests_of(run, job):
     constraint = None
     if job["tasks"] > 1:
         spread = job["gang"] == "spread" or job["requirements"]
-        kinds = {"packed": kind.AFFINITY} if not spread else {}
+        # Of unequal bundles, PACK and SPREAD are wishes, which the autoscaler does not see.
+        kinds = {"strict_pack" if job["sets"] else "packed": kind.AFFINITY} if not spread else {}
         wanted = kind.ANTI_AFFINITY if spread else kinds.get(job["gang"])
         constraint = [(wanted, PLACEMENT_GROUP, run)] if wanted else None
-    return [ResourceRequestUtil.make(bundle, constraint, selector and [selector]) for _ in range(job["tasks"])]
+    return {name: [ResourceRequestUtil.make(bundle, constraint, selector and [selector]) for _ in range(count)]
+            for name, ((bundle, selector), count) in sets.items()}
 
 
-def bundle_of_task(job):
-    task = job["task"]
+def bundle_of_task(job, task):
     if task["os"] or task["arch"]:
         raise Fault("unmapped", f"ray knows no operating systems and architectures (job `{job['name']}`)")
     bundle = {"CPU": task["cpu_milli"] / 1000, "memory": task["ram"]}
@@ -270,15 +279,24 @@ class Cluster:
     def decision(self, run, job, planned):
         if planned is None:
             return {"do": "wait", "run": run, "text": "infeasible: no node has room, and no node type may be launched for it"}
-        # Bundles of a placement group that is packed strictly are one request.
-        planned = planned * job["tasks"] if len(planned) < job["tasks"] else planned
-        nodes = {}
-        for key in planned:
+        places, requests = [], requests_of_sets(run, job)
+        if len(planned) < job["tasks"]:
+            # Bundles of a placement group that is packed strictly are one request.
+            places = [(planned[0][0], name) for name, own in requests.items() for _ in own]
+        else:
+            # Equal bundles of two kinds are one kind to Ray, so each kind takes as many of their places as it has tasks.
+            left = {name: [bundles([one])[0] for one in own] for name, own in requests.items()}
+            for key, one in planned:
+                name = next(name for name, own in left.items() if one in own)
+                left[name].remove(one)
+                places.append((key, name))
+        counts = {}
+        for key, of in places:
             name = self._node(key)
             if name is None:
                 return {"do": "wait", "run": run, "text": "planned on a node that is on its way"}
-            nodes[name] = nodes.get(name, 0) + 1
-        return {"do": "place", "run": run, "parts": [self._part(name, job, tasks) for name, tasks in nodes.items()]}
+            counts[name, of] = counts.get((name, of), 0) + 1
+        return {"do": "place", "run": run, "parts": [self._part(name, job, of, tasks) for (name, of), tasks in counts.items()]}
 
     def _node(self, key):
         """The node of the plan's node: a new one takes the next offer of its type; one on its way takes nothing yet."""
@@ -289,7 +307,7 @@ class Cluster:
             return made[key]
         return None if self.world.nodes[key]["state"] == "joining" else key
 
-    def _part(self, name, job, tasks):
+    def _part(self, name, job, of, tasks):
         node, taken = self.world.nodes[name], self.held.setdefault(name, set())
         if job["requirements"]:
             at = node["instance"]
@@ -299,7 +317,8 @@ class Cluster:
             blocks = [block for block in range(at["blocks"]) if block not in at["blocks_taken"] and block not in taken][:count]
             taken.update(blocks)
             return {"node": name, "blocks": blocks}
-        gpus, need = [], job["task"]["gpus"]
+        task = next(one["task"] for one in job["sets"] if one["name"] == of) if of else job["task"]
+        gpus, need = [], task["gpus"]
         if need:
             share = need["share"] or 1000
             for gpu in node["gpus"]:
@@ -308,7 +327,7 @@ class Cluster:
                     gpus.append(gpu["index"])
                     left -= share
             taken.update((at, index, share) for at, index in enumerate(gpus, len(taken)))
-        return {"node": name, "tasks": tasks, "gpus": gpus}
+        return {"node": name, "tasks": tasks, "gpus": gpus, **({"set": of} if of else {})}
 
 
 def taken_of(taken):
