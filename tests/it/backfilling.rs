@@ -14,10 +14,12 @@ trials! {
     Nothing: [
         what_is_kept_decides_as_the_plain_computation,
         slots_are_planned_as_by_the_plain_computation,
+        denied_jobs_of_slurm_wait_as_by_the_plain_computation,
     ]
     Time: [
         slow_what_is_kept_decides_as_the_plain_computation_in_3000_worlds,
         slow_slots_are_planned_as_by_the_plain_computation_in_300_worlds,
+        slow_denied_jobs_of_slurm_wait_as_by_the_plain_computation_in_2000_worlds,
     ]
 }
 
@@ -120,11 +122,11 @@ fn digest(world: &Rehearsal, grouping: Grouping, caching: Caching) -> Digest {
     digester.finish()
 }
 
-fn hold(seeds: std::ops::Range<u64>, profiles: &[&str], vary: impl Fn(&mut Stream, &mut Rehearsal)) {
+fn hold(seeds: std::ops::Range<u64>, draw: impl Fn(&mut Stream) -> String, vary: impl Fn(&mut Stream, &mut Rehearsal)) {
     let mut seen = BTreeSet::new();
     for seed in seeds {
         let mut draws = Stream::new(seed, "backfilling test", 0);
-        let text = draw(&mut draws, profiles);
+        let text = draw(&mut draws);
         let loaded = load_text("many.yaml", &text, Path::new(""), &Options::default());
         let mut world = loaded.unwrap_or_else(|faults| panic!("{text}\n{faults}")).rehearsal;
         vary(&mut draws, &mut world);
@@ -138,17 +140,82 @@ fn hold(seeds: std::ops::Range<u64>, profiles: &[&str], vary: impl Fn(&mut Strea
 }
 
 fn what_is_kept_decides_as_the_plain_computation() {
-    hold(0..75, &PROFILES, vary);
+    hold(0..75, |draws| draw(draws, &PROFILES), vary);
 }
 
 fn slow_what_is_kept_decides_as_the_plain_computation_in_3000_worlds() {
-    hold(1000..4000, &PROFILES, vary);
+    hold(1000..4000, |draws| draw(draws, &PROFILES), vary);
 }
 
+const SLURM: [&str; 2] = ["slurm-22.05", "slurm-24.11"];
+
 fn slots_are_planned_as_by_the_plain_computation() {
-    hold(0..40, &["slurm-22.05", "slurm-24.11"], |_, _| {});
+    hold(0..40, |draws| draw(draws, &SLURM), |_, _| {});
 }
 
 fn slow_slots_are_planned_as_by_the_plain_computation_in_300_worlds() {
-    hold(1000..1300, &["slurm-22.05", "slurm-24.11"], |_, _| {});
+    hold(1000..1300, |draws| draw(draws, &SLURM), |_, _| {});
+}
+
+/// Draws a Slurm cluster in which limits of QOS and a reservation deny many of the jobs, and others block partitions.
+fn draw_denied(draws: &mut Stream) -> String {
+    const LIMITS: [&str; 9] = [
+        "max_jobs_per_user: 1",
+        "max_jobs_per_account: 2",
+        "grp_jobs: 3",
+        "max_wall: 10m",
+        "max_tres_per_job: {cpu: 7}",
+        "max_tres_per_user: {cpu: 8}",
+        "max_tres_per_account: {node: 2}",
+        "grp_tres: {gres/gpu: 4}",
+        "grp_tres: {cpu: 20, gres/gpu: 6}",
+    ];
+    let profile = draws.pick(&["slurm-22.05", "slurm-22.05-builtin", "slurm-24.11"]);
+    let mut text = format!("scenario: Many are denied\nprofile: {profile}\nunplaced: ignore\nuntil: 3h\nslurm:\n");
+    text.push_str("  partitions: [{name: main, default: true}, {name: high, nodes: ['a*'], priority_tier: 2}]\n");
+    text.push_str(
+        "  reservations: [{name: kept, start: 5m, duration: 20m, nodes: [a-0], users: [ann, bob]}]\n  qos:\n",
+    );
+    let preempts = draws.chance(300);
+    for qos in 0..4 {
+        let first = draws.between(0, LIMITS.len() as u64 - 1);
+        let second = (first + draws.between(1, LIMITS.len() as u64 - 1)) % LIMITS.len() as u64;
+        let limits = [first, second].map(|limit| LIMITS[limit as usize]);
+        let limits = if limits.iter().all(|limit| limit.starts_with("grp_tres")) { &limits[..1] } else { &limits };
+        let preempts = if preempts && qos == 3 { ", preempt: [q0]" } else { "" };
+        text.push_str(&format!("    - {{name: q{qos}, {}{preempts}}}\n", limits.join(", ")));
+    }
+    if preempts {
+        text.push_str("  preempt_type: qos\n  cred_expire: 5s\n");
+    }
+    text.push_str("nodes:\n");
+    for name in ["a", "b"] {
+        let count = draws.between(1, 3);
+        text.push_str(&format!("  - {{name: {name}, count: {count}, cpus: 8, gpus: 4, gpu: a100-40g}}\n"));
+    }
+    text.push_str("jobs:\n");
+    let mut at = 0;
+    for job in 0..draws.between(20, 120) {
+        at += *draws.pick(&[0, 0, 1, 5, 60]);
+        let length = *draws.pick(&[1, 10, 60, 300, 600]);
+        let estimate = length * draws.pick(&[1, 2, 4]);
+        let (user, account) = (draws.pick(&["ann", "bob", "cyd"]), draws.pick(&["lab", "clinic"]));
+        let (cpus, gpus) = (draws.pick(&[1, 4, 8]), draws.pick(&[0, 1, 4]));
+        let partition = *draws.pick(&["main", "main", "high", "\"main,high\""]);
+        let reservation = if *user != "cyd" && draws.chance(150) { ", reservation: kept" } else { "" };
+        text.push_str(&format!(
+            "  - {{name: j{job}, at: {at}s, cpus: {cpus}, gpus: {gpus}, user: {user}, account: {account}, \
+             qos: q{}, partition: {partition}{reservation}, duration: {length}s, estimate: {estimate}s}}\n",
+            draws.between(0, 3)
+        ));
+    }
+    text
+}
+
+fn denied_jobs_of_slurm_wait_as_by_the_plain_computation() {
+    hold(0..60, draw_denied, |_, _| {});
+}
+
+fn slow_denied_jobs_of_slurm_wait_as_by_the_plain_computation_in_2000_worlds() {
+    hold(1000..3000, draw_denied, |_, _| {});
 }

@@ -115,12 +115,17 @@ impl Queue {
 
     /// Holds a replica for reasons of its own, and not because it is behind another.
     pub(super) fn hold_with_own(&mut self, core: &mut Core, index: ReplicaIndex, held: Held) {
-        // A pass over each replica judges those behind a head too.
-        let is_of_each = matches!(core.profile.passes.place.trigger, Trigger::EachAfter(_));
-        if core.profile.scheduler.discipline != Discipline::Skipping && !is_of_each {
+        if self.is_held_as_head(core) {
             self.held_as_head.insert(index, self.room_changes(core));
         }
         core.hold(index, held);
+    }
+
+    /// Whether a replica that is held for reasons of its own is told when it is behind another one again.
+    pub(super) fn is_held_as_head(&self, core: &Core) -> bool {
+        // A pass over each replica judges those behind a head too.
+        let is_of_each = matches!(core.profile.passes.place.trigger, Trigger::EachAfter(_));
+        core.profile.scheduler.discipline != Discipline::Skipping && !is_of_each
     }
 
     /// Emits the reasons for waiting for all replicas of one demand, because they share the reasons. This happens only

@@ -110,7 +110,7 @@ fn five_minutes() -> SimDuration {
 }
 
 /// Numbers of trackable resources: what a job asks for, or what a cluster or a partition has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Requested {
     pub nodes: u64,
     pub cpus: u64,

@@ -97,6 +97,28 @@ impl Qos {
         self.max_wall.is_some() || counts.iter().any(Option::is_some) || tres.iter().any(|limits| !limits.is_empty())
     }
 
+    /// Whether a limit counts the running jobs of each user.
+    pub fn counts_users(&self) -> bool {
+        self.max_jobs_per_user.is_some() || !self.max_tres_per_user.is_empty()
+    }
+
+    /// Whether a limit counts the running jobs of each account.
+    pub fn counts_accounts(&self) -> bool {
+        self.max_jobs_per_account.is_some() || !self.max_tres_per_account.is_empty()
+    }
+
+    /// Whether a job with this time limit is too long.
+    pub fn is_too_long(&self, limit: SimDuration) -> bool {
+        self.max_wall.is_some_and(|most| limit > most)
+    }
+
+    /// The part of a request that limits read. What no limit reads is zero.
+    pub fn read_of(&self, job: Requested) -> Requested {
+        let limits = [&self.max_tres_per_job, &self.grp_tres, &self.max_tres_per_user, &self.max_tres_per_account];
+        let read = |tres: Tres| if limits.iter().any(|limits| limits.contains_key(&tres)) { job.of(tres) } else { 0 };
+        Requested { nodes: read(Tres::Node), cpus: read(Tres::Cpu), gpus: read(Tres::Gpu) }
+    }
+
     /// Why a job of this QOS may not start now. `None` if it may.
     pub fn denies(&self, job: Requested, limit: SimDuration, held: HeldOf) -> Option<Reason> {
         let is_full = |most: Option<u64>, held: Held| most.is_some_and(|most| held.jobs >= most);
@@ -109,7 +131,7 @@ impl Qos {
         if is_full(self.max_jobs_per_account, held.account) {
             return Some(Reason::QosMaxJobsPerAccount);
         }
-        if self.max_wall.is_some_and(|most| limit > most) {
+        if self.is_too_long(limit) {
             return Some(Reason::QosMaxWall);
         }
         let none = Held::default();

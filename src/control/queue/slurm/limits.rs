@@ -3,14 +3,20 @@
 use std::sync::Arc;
 
 use super::cluster::{Slurm, held_by, requested};
-use super::usage::{parties, qos_of};
+use super::denied_as::DeniedAs;
+use super::usage::qos_of;
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::queue::Queue;
 use dryrack_event::Reason;
-use dryrack_scheduler::slurm::{HeldOf, Qos};
+use dryrack_scheduler::slurm::Qos;
 use dryrack_units::SimDuration;
 use dryrack_workload::JobSpec;
+
+/// The time limit of a job.
+fn limit_of_spec(spec: &JobSpec) -> SimDuration {
+    spec.estimate.unwrap_or(SimDuration::MAX)
+}
 
 impl Queue {
     /// Counts what the running jobs of each QOS hold. A pass does so once, and adds each job that it starts.
@@ -34,15 +40,23 @@ impl Queue {
     pub(super) fn denied_by_qos(&self, core: &Core, spec: &JobSpec) -> Option<Reason> {
         let name = qos_of(spec)?;
         let qos = core.profile.slurm.as_ref()?.qos(name)?;
-        let usage = &self.slurm.as_ref()?.usage;
-        let [all, user, account] =
-            parties(spec).map(|party| usage.get(&(Arc::clone(name), party)).copied().unwrap_or_default());
-        let limit = spec.estimate.unwrap_or(SimDuration::MAX);
-        qos.denies(requested(spec), limit, HeldOf { all, user, account })
+        let usage = self.slurm.as_ref()?.usage.get(name);
+        let held = usage.map(|usage| usage.held_of(spec, qos)).unwrap_or_default();
+        qos.denies(requested(spec), limit_of_spec(spec), held)
     }
 }
 
 impl Slurm {
+    /// What decides, beside time and the running jobs, whether a job is denied. `None` if nothing can deny it.
+    pub(super) fn denied_as(&self, core: &Core, spec: &JobSpec) -> Option<DeniedAs> {
+        if !self.may_deny(core, spec) {
+            return None;
+        }
+        let options = core.profile.slurm.as_ref();
+        let qos = options.zip(qos_of(spec)).and_then(|(options, name)| options.qos(name));
+        Some(qos.map_or_else(DeniedAs::default, |qos| DeniedAs::of(qos, spec, requested(spec), limit_of_spec(spec))))
+    }
+
     /// Whether the reservation or the QOS of a job can deny it at some time.
     pub(super) fn may_deny(&self, core: &Core, spec: &JobSpec) -> bool {
         let options = core.profile.slurm.as_ref();
@@ -54,8 +68,6 @@ impl Slurm {
         let spec = &core.store.job_of(index).spec;
         let (Some(name), Some(placement)) = (qos_of(spec), &core.store[index].placement) else { return };
         let held = held_by(placement.claims());
-        for party in parties(spec) {
-            self.usage.entry((Arc::clone(name), party)).or_default().add(held);
-        }
+        self.usage.entry(Arc::clone(name)).or_default().add(spec, held);
     }
 }

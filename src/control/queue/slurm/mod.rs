@@ -11,6 +11,7 @@
 
 mod charging;
 mod cluster;
+mod denied_as;
 mod evaluate;
 mod fair;
 mod ground;

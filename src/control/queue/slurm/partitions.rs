@@ -132,8 +132,21 @@ impl Queue {
             let is_in_vain = !fits && has_better && not_allowed.is_none();
             (key, Grounds { section, reservation, not_allowed, is_in_vain })
         };
+        let denied_as = if sections.len() == 1 { slurm.denied_as(core, spec) } else { None };
         let places: SmallVec<[_; 1]> = sections.into_iter().zip(fits).map(place_in).collect();
-        self.slurm.iter_mut().for_each(|slurm| slurm.visits.insert(index, &places));
+        self.slurm.iter_mut().for_each(|slurm| slurm.visits.insert(index, &places, denied_as.as_ref()));
+    }
+
+    /// Decides whether this pass keeps denied jobs in groups. That needs room that does not change within a pass, and jobs
+    /// that are told when they are behind another one.
+    pub(super) fn begin_groups(&mut self, core: &Core) {
+        let is_steady = core.fleet.fleets().next().is_none() && self.nominations.is_empty();
+        let are_kept = is_steady && self.is_held_as_head(core) && !core.may_placement_make_room();
+        let changes = self.room_changes(core);
+        let Some(slurm) = &mut self.slurm else { return };
+        for (replica, at) in slurm.visits.begin_pass(are_kept, changes) {
+            self.held_as_head.insert(replica, at);
+        }
     }
 
     pub(in crate::queue) fn unlist_visits(&mut self, index: ReplicaIndex) {
@@ -242,20 +255,37 @@ impl Queue {
         (refusal, reasons.with_moved(moved.into_iter()))
     }
 
+    /// Notes for which reason a job was denied. Returns whether it is in a group of jobs that are denied alike.
+    fn tell_in_group(&mut self, index: ReplicaIndex, denied: Option<Reason>) -> bool {
+        self.slurm.as_mut().is_some_and(|slurm| slurm.visits.tell(index, denied))
+    }
+
     fn say_now(&mut self, core: &mut Core, index: ReplicaIndex, said: Said) {
         let all = core.fleet.len() as u32;
         match said {
             Said::NotAllowed(reason) => core.hold(index, (Refusal::Unfit, Histogram::of(reason, all))),
-            Said::Denied(reason) => self.hold_with_own(core, index, (Refusal::Unfit, Histogram::of(reason, all))),
+            Said::Denied(reason) => {
+                let held = (Refusal::Unfit, Histogram::of(reason, all));
+                match self.tell_in_group(index, Some(reason)) {
+                    true => {
+                        self.held_as_head.remove(&index);
+                        core.hold(index, held);
+                    }
+                    false => self.hold_with_own(core, index, held),
+                }
+            }
             Said::NeverFits(held) | Said::PassedOver(held) | Said::Refused(held) => {
-                self.hold_with_own(core, index, held)
+                self.tell_in_group(index, None);
+                self.hold_with_own(core, index, held);
             }
             // A job that is blocked is not looked at again. Once there may be more room, the reasons of its own for which it
             // was held may be over, and it only waits for the new head. Slurm's reason is `Priority`.
             Said::Behind => {
                 let changes = self.room_changes(core);
-                let is_passed = self.held_as_head.get(&index).is_some_and(|at| *at != changes);
+                let was_denied = self.slurm.as_ref().is_some_and(|slurm| slurm.visits.was_denied_before(index));
+                let is_passed = was_denied || self.held_as_head.get(&index).is_some_and(|at| *at != changes);
                 if is_passed {
+                    self.tell_in_group(index, None);
                     self.held_as_head.remove(&index);
                 }
                 if is_passed || core.store[index].fresh.is_some() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::partitions::{Said, Unsaid};
-use super::visits::{Grounds, Visit, Walk};
+use super::visits::{Grounds, Outlook, Visit, Walk};
 use super::{Ground, InPartition};
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
@@ -37,6 +37,8 @@ struct Blocked {
     /// them, and by the partition. Equal jobs get equal answers until a job starts or a partition is blocked, so that a
     /// long queue of equal jobs is judged once. (The demand states the job's own reservation.)
     refused: BTreeMap<(u32, usize, usize), Refused>,
+    /// How many jobs have started, and how many times something was blocked.
+    changes: u32,
 }
 
 impl Blocked {
@@ -94,6 +96,7 @@ impl Queue {
         self.count_usage(core);
         let nodes = vec![0; word_count(core.fleet.len())];
         let (mut blocked, mut unsaid) = (Blocked { nodes, ..Blocked::default() }, Unsaid::default());
+        self.begin_groups(core);
         let mut round = self.begin_round(core);
         while let Some(own) = self.next_visit(core, &mut round, (&blocked, &mut unsaid)) {
             // It may have begun in another partition.
@@ -105,9 +108,11 @@ impl Queue {
         while let Some((_, index)) = self.fresh.pop_front() {
             core.store[index].fresh = None;
         }
-        if self.slurm.as_ref().is_some_and(|slurm| slurm.visits.has_hopeless()) {
+        let has_passed_over = matches!(&round, Round::Kept(walk) if walk.has_passed_over());
+        if has_passed_over || self.slurm.as_ref().is_some_and(|slurm| slurm.visits.has_hopeless()) {
             core.clock.note_refusal();
         }
+        self.slurm.iter_mut().for_each(|slurm| slurm.visits.end_pass());
         let seen = self.seen_by_pass(core);
         self.slurm.iter_mut().for_each(|slurm| slurm.placed = Some(seen));
         true
@@ -147,12 +152,16 @@ impl Queue {
             Round::Kept(walk) => walk,
         };
         let visits = &self.slurm.as_ref()?.visits;
+        let tells_blocked = visits.has_more_room();
         let is_blocked = |grounds: Grounds| {
             let is_left_out = grounds.is_in_vain || grounds.not_allowed.is_some();
             is_left_out || blocked.blocks(grounds.section, grounds.reservation)
         };
         let mut passed: SmallVec<[Visit; 4]> = SmallVec::new();
-        let next = walk.next(visits, is_blocked, |visit| passed.push(visit))?;
+        let why_denied = |index: ReplicaIndex| self.why_denied(core, index);
+        let (is_blocked, why_denied, changes) = (&is_blocked, &why_denied, blocked.changes);
+        let outlook = Outlook { is_blocked, why_denied, tells_blocked, changes };
+        let next = walk.next(visits, &outlook, |visit| passed.push(visit))?;
         let own = visits.place_of(next);
         let said = |grounds: Grounds| grounds.not_allowed.map_or(Said::Behind, Said::NotAllowed);
         let passed = passed.into_iter().filter(|visit| !visits.grounds(*visit).is_in_vain);
@@ -184,6 +193,7 @@ impl Queue {
         match self.decide_beside_blocked(core, own, blocked) {
             Ok(candidate) => {
                 blocked.refused.clear();
+                blocked.changes += 1;
                 self.choose(own);
                 self.start(core, index, candidate);
             }
@@ -196,6 +206,7 @@ impl Queue {
             Err(Refused { held, lacks: Lacks::Room }) => {
                 self.say(core, own, Said::Refused(held), unsaid);
                 self.preempt_for(core, own, &blocked.nodes);
+                blocked.changes += 1;
                 // Other jobs of the partition may go on.
                 if let Some(reservation) = reservation {
                     blocked.reservations.insert(reservation);

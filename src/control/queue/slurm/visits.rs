@@ -7,6 +7,10 @@
 //! why they wait, and jobs that were told a reason of their own. These are visited in all of their partitions. So is each
 //! job that is visited in any of them, because the most telling reason counts. A partition that is always too small for a
 //! job is left out, because that is the least telling reason.
+//!
+//! Jobs of one partition that a QOS or a reservation denies for the same reason are in one group too, if they always get
+//! equal answers ([`DeniedAs`]). While the first of them is denied for that reason, a pass leaves out the rest of the
+//! group. It looks at the group again after a job has started, or a partition was blocked.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -14,6 +18,7 @@ use std::ops::Bound;
 
 use smallvec::SmallVec;
 
+use super::denied_as::DeniedAs;
 use crate::core::store::ReplicaIndex;
 use dryrack_event::Reason;
 use dryrack_ids::OrderedSet;
@@ -46,7 +51,7 @@ impl Visit {
 }
 
 /// What decides whether a visit is blocked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Grounds {
     pub section: usize,
     pub reservation: Option<usize>,
@@ -57,8 +62,18 @@ pub struct Grounds {
     pub is_in_vain: bool,
 }
 
-struct Group {
+/// What the visits of a group have in common.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Common {
     grounds: Grounds,
+    /// How the jobs are denied. `None` if they get different answers, or are never denied.
+    denied_as: Option<DeniedAs>,
+    /// The reason of the last denial, if no other reason was told since.
+    told: Option<Reason>,
+}
+
+struct Group {
+    common: Common,
     waiting: OrderedSet<Visit>,
 }
 
@@ -66,30 +81,103 @@ struct Group {
 #[derive(Default)]
 pub struct Visits {
     groups: Vec<Group>,
+    numbers: BTreeMap<Common, u32>,
     of_job: BTreeMap<ReplicaIndex, SmallVec<[Visit; 1]>>,
     /// Jobs that came since the last pass began.
     came: BTreeSet<ReplicaIndex>,
     /// Number of jobs that none of their partitions allows.
     hopeless: usize,
+    /// What this pass told jobs, for those that change their group.
+    telling: Vec<(ReplicaIndex, Option<Reason>)>,
+    /// [`Queue::room_changes`](crate::queue::Queue::room_changes) when the last pass began, and when this one began.
+    told_at: u64,
+    room_changes: u64,
+    /// Whether this pass keeps denied jobs in groups.
+    keeps_denied: bool,
 }
 
 impl Visits {
     /// Adds a job that begins to wait, with its key in each of its partitions, in the order in which it names them.
-    pub fn insert(&mut self, replica: ReplicaIndex, places: &[(QueueKey, Grounds)]) {
+    /// `denied_as` is `None` for a job in several partitions.
+    pub fn insert(&mut self, replica: ReplicaIndex, places: &[(QueueKey, Grounds)], denied_as: Option<&DeniedAs>) {
         self.came.insert(replica);
         let mut visits: SmallVec<[Visit; 1]> = SmallVec::new();
         for (named, (key, grounds)) in (0..).zip(places.iter().copied()) {
-            let known = self.groups.iter().position(|group| group.grounds == grounds);
-            let group = known.unwrap_or_else(|| {
-                self.groups.push(Group { grounds, waiting: OrderedSet::default() });
-                self.groups.len() - 1
-            });
-            let visit = Visit { key, named, group: group as u32 };
-            self.groups[group].waiting.insert(visit);
+            let group = self.group_of(Common { grounds, denied_as: denied_as.cloned(), told: None });
+            let visit = Visit { key, named, group };
+            self.groups[group as usize].waiting.insert(visit);
             visits.push(visit);
         }
         self.hopeless += usize::from(self.are_hopeless(&visits));
         self.of_job.insert(replica, visits);
+    }
+
+    fn group_of(&mut self, common: Common) -> u32 {
+        if let Some(number) = self.numbers.get(&common) {
+            return *number;
+        }
+        let number = self.groups.len() as u32;
+        self.numbers.insert(common.clone(), number);
+        self.groups.push(Group { common, waiting: OrderedSet::default() });
+        number
+    }
+
+    /// Notes that a job was denied for this reason, or that it was told another reason. Returns whether it is in a group of
+    /// jobs that are denied alike.
+    pub fn tell(&mut self, replica: ReplicaIndex, denied: Option<Reason>) -> bool {
+        let [visit] = self.of(replica) else { return false };
+        let common = &self.groups[visit.group as usize].common;
+        if common.denied_as.is_none() || !self.keeps_denied {
+            return false;
+        }
+        if common.told != denied {
+            self.telling.push((replica, denied));
+        }
+        true
+    }
+
+    /// Whether a job was denied in an earlier pass, and there may be more room now.
+    pub fn was_denied_before(&self, replica: ReplicaIndex) -> bool {
+        let is_told = |visit: &Visit| self.groups[visit.group as usize].common.told.is_some();
+        self.has_more_room() && self.of(replica).first().is_some_and(is_told)
+    }
+
+    /// Whether there may be more room than at the last pass.
+    pub fn has_more_room(&self) -> bool {
+        self.told_at != self.room_changes
+    }
+
+    /// Begins a pass. If it does not keep denied jobs in groups, returns the jobs that were denied, each with
+    /// [`Queue::room_changes`](crate::queue::Queue::room_changes) at the last pass.
+    pub fn begin_pass(&mut self, keeps_denied: bool, room_changes: u64) -> Vec<(ReplicaIndex, u64)> {
+        (self.keeps_denied, self.room_changes) = (keeps_denied, room_changes);
+        if keeps_denied {
+            return Vec::new();
+        }
+        let told = self.groups.iter().filter(|group| group.common.told.is_some());
+        let denied: Vec<ReplicaIndex> =
+            told.flat_map(|group| group.waiting.iter()).map(|visit| visit.replica()).collect();
+        self.telling.extend(denied.iter().map(|replica| (*replica, None)));
+        self.move_told();
+        denied.into_iter().map(|replica| (replica, self.told_at)).collect()
+    }
+
+    /// Ends a pass: puts each job in the group of those that were told the same.
+    pub fn end_pass(&mut self) {
+        self.told_at = self.room_changes;
+        self.move_told();
+    }
+
+    fn move_told(&mut self) {
+        for (replica, told) in std::mem::take(&mut self.telling) {
+            let [visit] = *self.of(replica) else { continue };
+            let group = &mut self.groups[visit.group as usize];
+            group.waiting.remove(&visit);
+            let common = Common { told, ..group.common.clone() };
+            let moved = Visit { group: self.group_of(common), ..visit };
+            self.groups[moved.group as usize].waiting.insert(moved);
+            self.of_job.insert(replica, SmallVec::from([moved]));
+        }
     }
 
     /// Removes a job that no longer waits.
@@ -106,8 +194,8 @@ impl Visits {
     pub fn move_to(&mut self, replica: ReplicaIndex, key_in: impl Fn(usize) -> QueueKey) {
         let Some(visits) = self.of_job.get_mut(&replica) else { return };
         for visit in visits {
-            let Group { grounds, waiting } = &mut self.groups[visit.group as usize];
-            let moved = Visit { key: key_in(grounds.section), ..*visit };
+            let Group { common, waiting } = &mut self.groups[visit.group as usize];
+            let moved = Visit { key: key_in(common.grounds.section), ..*visit };
             if moved != *visit {
                 waiting.remove(visit);
                 waiting.insert(moved);
@@ -136,7 +224,7 @@ impl Visits {
     }
 
     pub fn grounds(&self, visit: Visit) -> Grounds {
-        self.groups[visit.group as usize].grounds
+        self.groups[visit.group as usize].common.grounds
     }
 
     pub fn place_of(&self, visit: Visit) -> InPartition {
@@ -183,6 +271,25 @@ pub struct Walk {
     /// The jobs that are visited in all of their partitions, and their visits by group.
     whole: BTreeSet<ReplicaIndex>,
     of_whole: Vec<Vec<Visit>>,
+    /// Groups whose jobs are denied as they were told.
+    passed_over: Vec<u32>,
+    /// Whether a job was passed over because of that.
+    has_passed_over: bool,
+    /// The last visit.
+    last: Option<Visit>,
+    /// [`Outlook::changes`] when the groups that are passed over were last looked at.
+    changes: Option<u32>,
+}
+
+/// What a walk asks of the pass.
+pub struct Outlook<'p> {
+    pub is_blocked: &'p dyn Fn(Grounds) -> bool,
+    /// Why a job is denied, if it is.
+    pub why_denied: &'p dyn Fn(ReplicaIndex) -> Option<Reason>,
+    /// Whether jobs that were denied and are blocked now must be told so.
+    pub tells_blocked: bool,
+    /// How many jobs have started and how many times something was blocked since the pass began.
+    pub changes: u32,
 }
 
 /// Visits are read from a group in batches of this size.
@@ -197,32 +304,45 @@ enum Turn {
 impl Walk {
     /// Begins a walk. These jobs are visited in all of their partitions, also where they are blocked.
     pub fn new(visits: &Visits, whole: BTreeSet<ReplicaIndex>) -> Walk {
-        let first = visits.groups.iter().filter_map(|group| group.waiting.first());
+        let (told, untold): (Vec<_>, Vec<_>) =
+            (0..).zip(&visits.groups).partition(|(_, group)| group.common.told.is_some());
+        let passed_over = told.into_iter().map(|(number, _)| number).collect();
+        let first = untold.into_iter().filter_map(|(_, group)| group.waiting.first());
         let next = first.map(|visit| Reverse((visit, Turn::OfGroup))).collect();
         let batches = visits.groups.iter().map(|_| Vec::new().into_iter()).collect();
         let mut of_whole = vec![Vec::new(); visits.groups.len()];
         for visit in whole.iter().flat_map(|replica| visits.of(*replica)) {
             of_whole[visit.group as usize].push(*visit);
         }
-        Walk { next, batches, whole, of_whole }
+        Walk { next, batches, whole, of_whole, passed_over, has_passed_over: false, last: None, changes: None }
     }
 
     /// The next visit that is not blocked, or of a job that is visited in all of its partitions. Jobs that have come since
     /// the walk began are left out. `passed` is given the blocked visits of the job that the walk has left out.
-    pub fn next(
-        &mut self,
-        visits: &Visits,
-        is_blocked: impl Fn(Grounds) -> bool,
-        mut passed: impl FnMut(Visit),
-    ) -> Option<Visit> {
+    pub fn next(&mut self, visits: &Visits, outlook: &Outlook<'_>, mut passed: impl FnMut(Visit)) -> Option<Visit> {
+        self.look_again(visits, outlook);
         loop {
-            let Reverse((visit, turn)) = self.next.pop()?;
+            let Some(Reverse((visit, turn))) = self.next.pop() else {
+                self.has_passed_over |= !self.passed_over.is_empty();
+                return None;
+            };
+            self.last = Some(visit);
             if turn == Turn::OfJob {
                 return Some(visit);
             }
-            if is_blocked(visits.grounds(visit)) {
+            let told = visits.groups[visit.group as usize].common.told;
+            if (outlook.is_blocked)(visits.grounds(visit)) {
+                if told.is_some() && outlook.tells_blocked {
+                    self.push_after(visits, visit);
+                    return Some(visit);
+                }
                 let whole = std::mem::take(&mut self.of_whole[visit.group as usize]).into_iter();
                 self.next.extend(whole.filter(|other| *other >= visit).map(|other| Reverse((other, Turn::OfJob))));
+                continue;
+            }
+            if told.is_some() && (outlook.why_denied)(visit.replica()) == told {
+                self.batches[visit.group as usize] = Vec::new().into_iter();
+                self.passed_over.push(visit.group);
                 continue;
             }
             self.push_after(visits, visit);
@@ -240,6 +360,37 @@ impl Walk {
             }
             return Some(visit);
         }
+    }
+
+    /// Whether jobs were passed over because they are denied as they were told.
+    pub fn has_passed_over(&self) -> bool {
+        self.has_passed_over
+    }
+
+    /// Looks again at the groups that were passed over, if something has changed. A group for which the answer is another
+    /// one is visited from here on.
+    fn look_again(&mut self, visits: &Visits, outlook: &Outlook<'_>) {
+        if self.changes == Some(outlook.changes) {
+            return;
+        }
+        self.changes = Some(outlook.changes);
+        let (next, from) = (&mut self.next, self.last.map_or(Bound::Unbounded, Bound::Excluded));
+        let has_passed_over = &mut self.has_passed_over;
+        self.passed_over.retain(|number| {
+            let Group { common, waiting } = &visits.groups[*number as usize];
+            let first = waiting.first();
+            let visit = waiting.range((from, Bound::Unbounded)).next();
+            *has_passed_over |= first != visit;
+            let Some(visit) = visit else { return false };
+            let is_blocked = (outlook.is_blocked)(common.grounds);
+            if !is_blocked && (outlook.why_denied)(visit.replica()) == common.told {
+                return true;
+            }
+            if !is_blocked || outlook.tells_blocked {
+                next.push(Reverse((visit, Turn::OfGroup)));
+            }
+            false
+        });
     }
 
     /// Puts the visit in turn that follows this one in its group.
