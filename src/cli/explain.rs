@@ -629,10 +629,22 @@ pub fn as_json(explained: &Explanation, asked: Option<SimTime>, (job, tasks): (J
         "analysed_before": explained.analysed_before.as_ref().map(|before| json!({
             "now": attempts(&before.now), "have_ended": attempts(&before.unwanted), "wait": attempts(&before.wanted),
         })),
-        "now": explained.now.as_ref().map(|examination| examination_json(examination, tasks, names)),
+        "now": explained.now.as_ref().map(|now| now_json(now, standing, tasks, names)),
     });
     if explained.admission.is_some() {
         value["admission"] = admission::as_json(explained, names);
+    }
+    value
+}
+
+/// What would be decided now, as JSON. Nothing would be chosen while a rule holds the replica, even if it would fit.
+fn now_json(now: &Examination, standing: Option<&ReplicaStanding>, tasks: Tasks, names: &Names) -> Value {
+    let held = standing.filter(|standing| standing.waits()).and_then(|standing| standing.held.as_ref());
+    let Some((_, refusal, reasons)) = held else { return examination_json(now, tasks, names) };
+    let any = |is_so: fn(Reason) -> bool| reasons.iter().any(|(reason, _)| is_so(reason));
+    let mut value = examination_json(now, if any(is_rule_of_slurm) { Tasks::Untried } else { tasks }, names);
+    if matches!(now.decision, Decision::Place(_)) && any(lies_not_in_nodes) {
+        value["decision"] = json!({"refuse": refusal, "reasons": reasons});
     }
     value
 }

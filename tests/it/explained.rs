@@ -1,6 +1,9 @@
 //! What `explain` and a failed expectation say about a job that passed the head of the queue.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+
+use serde_json::{Value, json};
 
 use crate::cli::{empty, stdout};
 
@@ -11,6 +14,7 @@ trials! {
         each_node_of_two_partitions_counts_once,
         a_partition_that_does_not_allow_the_job_says_why,
         a_change_that_is_proposed_can_be_made,
+        no_place_is_named_while_a_rule_holds_a_job,
         the_time_of_an_explanation_is_the_one_asked_for,
         a_node_that_would_take_a_task_of_a_gang_is_not_said_to_refuse_because_it_fits,
     ]
@@ -154,6 +158,58 @@ fn a_change_that_is_proposed_can_be_made() {
     assert_eq!(change(PICKED, "picks", "1m").as_deref(), Some("n1 would fit with 8 CPU free instead of 0"));
     // A limit refuses it, and there is room.
     assert_eq!(change(ONE_TOO_SHORT, "both", "5m"), None);
+}
+
+/// What `explain --format json` says of a job of a scenario.
+fn said_as_json(scenario: &str, job: &str, at: &str) -> Value {
+    let dir = empty();
+    std::fs::write(dir.path().join("s.yaml"), scenario).expect("a folder of our own");
+    stdout(dir.path(), &["run", "s.yaml", "--out", "."], 0);
+    let line = ["explain", "events.jsonl", "--job", job, "--at", at, "--format", "json"];
+    serde_json::from_str(&stdout(dir.path(), &line, 0)).expect("JSON")
+}
+
+/// Why a job is held, each reason with its count of nodes.
+fn held(said: &Value) -> BTreeMap<&str, u64> {
+    let reasons = said["held"]["reasons"].as_array().expect("it is held").iter();
+    reasons.map(|one| (one[0].as_str().expect("a name"), one[1].as_u64().expect("a count"))).collect()
+}
+
+/// Both nodes are idle.
+const RULES: &str = "\
+scenario: Jobs that rules hold
+profile: slurm-22.05
+slurm:
+  partitions: [{name: main, default: true, max_time: 1h}]
+  qos: [{name: none, max_jobs_per_user: 0}]
+  reservations: [{name: kept, start: 30m, duration: 1h, nodes: [n1], users: [ann]}]
+nodes: [{name: n1, cpus: 8}, {name: n2, cpus: 8}]
+jobs:
+  - {name: long, cpus: 8, estimate: 2h, duration: 10m}
+  - {name: denied, cpus: 8, qos: none, estimate: 1h, duration: 10m}
+  - {name: early, cpus: 8, user: ann, reservation: kept, estimate: 1h, duration: 10m}
+  - {name: wide, cpus: 8, tasks: 2, gang: spread, estimate: 1h, duration: 10m}
+  - {name: after, cpus: 8, after: {ok: long}, estimate: 1h, duration: 10m}
+unplaced: ignore
+until: 15m
+expect: [{job: long, is: pending, until: 15m}]
+";
+
+fn no_place_is_named_while_a_rule_holds_a_job() {
+    let because = [
+        ("long", "partition_time_limit"),
+        ("denied", "qos_max_jobs_per_user"),
+        ("early", "reservation"),
+        ("wide", "in_reservation"),
+        ("after", "dependency"),
+    ];
+    for (job, reason) in because {
+        let said = said_as_json(RULES, job, "5m");
+        assert!(held(&said).contains_key(reason), "{job}: {said}");
+        let expected = json!({"refuse": "unfit", "reasons": said["held"]["reasons"]});
+        assert_eq!(said["now"]["decision"], expected, "{job}");
+        assert!(said["now"]["least_change"].is_null(), "{job}");
+    }
 }
 
 /// No record lies between the last pass, soon after 1m, and 5m.
