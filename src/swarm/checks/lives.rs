@@ -228,11 +228,13 @@ fn is_behind_in_kueue(
     is_strict(world, &queue) && waiting.iter().any(is_ahead)
 }
 
-/// When the job's workload was created. The pods of a job with dependencies are created when these are satisfied.
+/// When the job's workload was created. The pods of a job with dependencies are created when these are satisfied, and
+/// those of a job of an array when its turn has come.
 fn came_to_kueue(log: &[Record], job: JobId) -> Option<SimTime> {
     let is_there = |record: &&Record| match &record.said {
         RecordBody::Event(Event::Held { attempt, reasons, .. }) => {
-            attempt.job == job && !reasons.contains(Reason::Dependency)
+            let is_early = reasons.contains(Reason::Dependency) || reasons.contains(Reason::ArrayTaskLimit);
+            attempt.job == job && !is_early
         }
         RecordBody::Event(Event::Admitted { job: of, .. } | Event::NotAdmitted { job: of, .. }) => *of == job,
         RecordBody::Event(_) | RecordBody::Input(_) => false,
