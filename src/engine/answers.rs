@@ -29,7 +29,9 @@ use dryrack_event::{Event, Histogram, Reason, Record, RecordBody, Refusal};
 use dryrack_fleet::{NodeClaim, Placement};
 use dryrack_ids::{AttemptId, JobId};
 use dryrack_rng::Stream;
-use dryrack_scheduler::{Decision, Examination, GangPart, GpuOrder, Grouping, Selectable, Ties, Verdict, evaluate};
+use dryrack_scheduler::{
+    Decision, Examination, GangPart, GpuOrder, Grouping, NodeFinding, Selectable, Ties, Verdict, evaluate,
+};
 use dryrack_units::{Score, SimTime};
 use dryrack_workload::{Demand, DemandKind, Pick};
 
@@ -125,6 +127,19 @@ fn agree(held: &Histogram, refused: &Histogram) -> bool {
     let count = |wanted: Reason| refused.iter().find(|(reason, _)| *reason == wanted).map_or(0, |(_, count)| count);
     let mut own = held.iter().filter(|(reason, _)| !is_of_slurm(*reason));
     own.all(|(reason, held)| held <= count(reason)) && held.total() == refused.total()
+}
+
+/// The refusal that explains a wait. Slurm's flow may hold a job that would be placed if no node were kept for others. Each
+/// node then counts with what it lacks, or as one of too few if it has room.
+fn refusal_in(examination: &Examination, held: &Histogram) -> Option<(Refusal, Histogram)> {
+    match &examination.decision {
+        Decision::Refuse { refusal, reasons } => Some((*refusal, reasons.clone())),
+        Decision::Place(_) => {
+            let of_node = |node: &NodeFinding| (node.verdict.reason().unwrap_or(Reason::GangIncomplete), 1);
+            let is_kept = held.contains(Reason::InReservation) || held.contains(Reason::HeldForPriority);
+            is_kept.then(|| (Refusal::Unfit, examination.nodes.iter().map(of_node).collect()))
+        }
+    }
 }
 
 /// Reasons that the Kubernetes flow gives without an attempt to schedule the pod, or after an attempt that failed.
@@ -296,9 +311,9 @@ impl Questions<'_> {
             return;
         }
         self.held += 1;
-        let says_so = |watched: &&Watched| match &watched.examination.decision {
-            Decision::Refuse { refusal: word, reasons: because } => *word == refusal && agree(reasons, because),
-            Decision::Place(_) => false,
+        let says_so = |watched: &&Watched| {
+            let found = refusal_in(&watched.examination, reasons);
+            found.is_some_and(|(word, because)| word == refusal && agree(reasons, &because))
         };
         let own = own.unwrap_or_else(|| self.demand(attempt.job));
         let alike = || self.last.iter().filter(|watched| self.is_alike(watched, attempt.job, own));
@@ -309,6 +324,9 @@ impl Questions<'_> {
         if self.is_evaluated_alike(watched) {
             let (options, demand) = (&self.profile().scheduler, &watched.sight.demand);
             let (found, because) = evaluate(options, demand, &watched.sight.fleet, Grouping::EachNode);
+            if matches!(watched.examination.decision, Decision::Place(_)) {
+                return assert_eq!(found, None, "{attempt} would be placed on all nodes, and is evaluated otherwise");
+            }
             assert_eq!(found, Some(refusal), "{attempt} waits, and is evaluated otherwise");
             // Where ties are drawn, the nodes that the first tasks of an unequal gang take, and with them the reasons
             // against the others, depend on the attempt.

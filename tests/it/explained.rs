@@ -14,6 +14,7 @@ trials! {
         each_node_of_two_partitions_counts_once,
         a_partition_that_does_not_allow_the_job_says_why,
         a_change_that_is_proposed_can_be_made,
+        every_node_counts_once_beside_a_reservation,
         no_place_is_named_while_a_rule_holds_a_job,
         the_time_of_an_explanation_is_the_one_asked_for,
         a_node_that_would_take_a_task_of_a_gang_is_not_said_to_refuse_because_it_fits,
@@ -173,6 +174,43 @@ fn said_as_json(scenario: &str, job: &str, at: &str) -> Value {
 fn held(said: &Value) -> BTreeMap<&str, u64> {
     let reasons = said["held"]["reasons"].as_array().expect("it is held").iter();
     reasons.map(|one| (one[0].as_str().expect("a name"), one[1].as_u64().expect("a count"))).collect()
+}
+
+/// Two of four nodes are reserved from 30 min on, and every job but `runs` would overlap that.
+const RESERVED: &str = "\
+scenario: Nodes that are reserved
+profile: slurm-22.05-builtin
+slurm: {reservations: [{name: kept, start: 30m, duration: 1h, nodes: [n3, n4], users: [root]}]}
+nodes: [{name: n1, cpus: 8}, {name: n2, cpus: 8}, {name: n3, cpus: 8}, {name: n4, cpus: 16}]
+jobs:
+  - {name: runs, cpus: 8, on: n1, estimate: 20m, duration: 20m}
+  - {name: wide, tasks: 3, gang: spread, cpus: 8, estimate: 2h, duration: 1m}
+  - {name: big, cpus: 16, estimate: 2h, duration: 1m}
+  - {name: never, tasks: 2, gang: spread, cpus: 16, estimate: 2h, duration: 1m}
+  - {name: pair, at: 1m, tasks: 2, gang: spread, cpus: 8, estimate: 2h, duration: 1m}
+unplaced: ignore
+until: 10m
+expect: [{job: pair, is: pending, until: 10m}]
+";
+
+fn every_node_counts_once_beside_a_reservation() {
+    let held_at_five = |job: &str| {
+        let said = said_as_json(RESERVED, job, "5m");
+        (said["held"]["refuse"].as_str().map(str::to_string), format!("{:?}", held(&said)))
+    };
+    let expected = |refusal: &str, counts: &[(&str, u64)]| {
+        (Some(refusal.to_string()), format!("{:?}", counts.iter().copied().collect::<BTreeMap<_, _>>()))
+    };
+    // n1 is busy, and n2 alone is not enough.
+    let wide = [("in_reservation", 2), ("gang_incomplete", 1), ("insufficient_cpu", 1)];
+    assert_eq!(held_at_five("wide"), expected("unfit", &wide));
+    // Only n4 is large enough.
+    assert_eq!(held_at_five("big"), expected("unfit", &[("insufficient_cpu", 3), ("in_reservation", 1)]));
+    // It would not fit without the reservation either.
+    assert_eq!(held_at_five("never"), expected("never", &[("insufficient_cpu", 3), ("gang_incomplete", 1)]));
+    // Either n1 or one of the two reserved nodes would let it start.
+    let pair = [("in_reservation", 2), ("insufficient_cpu", 1), ("gang_incomplete", 1)];
+    assert_eq!(held_at_five("pair"), expected("unfit", &pair));
 }
 
 /// Both nodes are idle.

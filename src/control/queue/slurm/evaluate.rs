@@ -91,8 +91,7 @@ fn on_ground(core: &Core, spec: &JobSpec, ground: &Ground<'_>, is_one_of_several
         return of_open;
     }
     let closed: Vec<_> = reserved.into_iter().map(|node| (node, Reason::InReservation)).collect();
-    match evaluate(&core.fleet) {
-        (None, _) => (Some(Refusal::Unfit), closed.iter().map(|(_, reason)| (*reason, 1)).collect()),
-        (refusal, reasons) => (refusal, with_closed(core, demand, &reasons, &closed)),
-    }
+    let (refusal, reasons) = evaluate(&core.fleet);
+    let (refusal, reasons) = with_closed(core, demand, refusal.map(|refusal| (refusal, reasons)), &closed);
+    (Some(refusal), reasons)
 }

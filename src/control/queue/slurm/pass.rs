@@ -16,7 +16,7 @@ use crate::queue::backfill::plain::judge_on;
 use crate::queue::slots::bits::{contains, word_count};
 use crate::queue::slots::plain::{Nodes, fleet_with_only};
 use crate::queue::slots::time::{SECOND, down_to, limit_of};
-use dryrack_event::{Histogram, Reason, Refusal};
+use dryrack_event::{Reason, Refusal};
 use dryrack_fleet::NodeStatus;
 use dryrack_ids::NodeId;
 use dryrack_scheduler::slurm::demand_in;
@@ -272,43 +272,46 @@ fn decide_on(
         return Ok(candidate);
     }
     let lacks_reserved_nodes = reserved > 0 && !would_fit_on_empty(core, index, &open);
-    let mut closed: Vec<(NodeId, Reason)> = Vec::new();
+    let demand = demand_on(core, own, ground);
     let is_kept = |node: &NodeId| contains(blocked, *node);
-    closed.extend(open.iter().copied().filter(is_kept).map(|node| (node, Reason::HeldForPriority)));
-    if lacks_reserved_nodes {
-        closed.extend(ground.reserved_nodes(now, limit).into_iter().map(|node| (node, Reason::InReservation)));
-    }
-    let (refusal, mut reasons) = match decide_on_all(core, own, ground) {
-        Decision::Refuse { refusal, reasons } if closed.is_empty() => (refusal, reasons),
-        Decision::Refuse { refusal, reasons } => {
-            (refusal, with_closed(core, &demand_on(core, own, ground), &reasons, &closed))
-        }
-        Decision::Place(_) => (Refusal::Unfit, closed.iter().map(|(_, reason)| (*reason, 1)).collect()),
+    let mut closed: Vec<(NodeId, Reason)> =
+        open.iter().copied().filter(is_kept).map(|node| (node, Reason::HeldForPriority)).collect();
+    // A job that waits for other nodes could only use reserved nodes that have room for it now.
+    let counts = |node: &NodeId| {
+        lacks_reserved_nodes || why_no_room(&core.profile.scheduler, &demand, &core.fleet, *node).is_none()
     };
-    if reasons.is_empty() {
-        reasons.add(Reason::InReservation, reserved);
-    }
-    let lacks = match (own.is_one_of_several && refusal == Refusal::Never, lacks_reserved_nodes) {
+    let reserved = ground.reserved_nodes(now, limit).into_iter().filter(counts);
+    closed.extend(reserved.map(|node| (node, Reason::InReservation)));
+    let of_all = match decide_on_all(core, own, ground) {
+        Decision::Refuse { refusal, reasons } => Some((refusal, reasons)),
+        Decision::Place(_) => None,
+    };
+    let held = with_closed(core, &demand, of_all, &closed);
+    let lacks = match (own.is_one_of_several && held.0 == Refusal::Never, lacks_reserved_nodes) {
         (true, _) => Lacks::Partition,
         (false, true) => Lacks::ReservedNodes,
         (false, false) => Lacks::Room,
     };
-    Err(Refused { held: (refusal, reasons), lacks })
+    Err(Refused { held, lacks })
 }
 
 /// The reasons of all nodes, in which each closed node counts with the reason for which it is closed. A closed node that
-/// the replica could not use even if nothing ran there keeps its own reason.
-pub(super) fn with_closed(core: &Core, demand: &Demand, reasons: &Histogram, closed: &[(NodeId, Reason)]) -> Histogram {
+/// the replica could not use even if nothing ran there keeps its own reason, and so do all nodes if the replica never
+/// fits. `of_all` is the refusal on all nodes, closed ones too. `None` if the replica would be placed on them.
+pub(super) fn with_closed(core: &Core, demand: &Demand, of_all: Option<Held>, closed: &[(NodeId, Reason)]) -> Held {
     let options = &core.profile.scheduler;
+    let own = |node: NodeId| why_no_room(options, demand, &core.fleet, node).unwrap_or(Reason::GangIncomplete);
+    let reasons = match of_all {
+        Some(never @ (Refusal::Never, _)) => return never,
+        Some((Refusal::Unfit, reasons)) => reasons,
+        None => (0..core.fleet.len()).map(|node| (own(NodeId::new(node)), 1)).collect(),
+    };
     let would_do = |node: NodeId| {
         let row = core.fleet.node(node);
         room(options, demand, &core.fleet, node, &NodeStatus::idle(row.status.state, &row.shape)) > 0
     };
-    let moved = closed.iter().copied().filter(|(node, _)| would_do(*node)).map(|(node, reason)| {
-        let of_node = why_no_room(options, demand, &core.fleet, node).unwrap_or(Reason::GangIncomplete);
-        (of_node, reason)
-    });
-    reasons.with_moved(moved)
+    let moved = closed.iter().copied().filter(|(node, _)| would_do(*node)).map(|(node, reason)| (own(node), reason));
+    (Refusal::Unfit, reasons.with_moved(moved))
 }
 
 /// The demand of a replica on the nodes of one of its partitions.
