@@ -108,7 +108,7 @@ impl FleetSize {
 
 /// The size of an alternative's fleet, which is known without a run.
 pub fn fleet_size(plan: &PlanFile, cell: usize, base: &Options) -> Result<FleetSize, Diagnostics> {
-    let loaded = plan.load(cell, plan.seeds.first().copied(), base)?;
+    let loaded = plan.load_nodes(cell, plan.seeds.first().copied(), base)?;
     Ok(size_of(&loaded.rehearsal))
 }
 

@@ -426,9 +426,9 @@ fn traced(
     report: &mut Report,
 ) -> Option<trace_source::Traced> {
     let needs_target = profile.scheduler.needs_target() && profile.scheduler.target.is_empty();
-    let (roots, streamed) = (&options.roots, options.streamed);
-    let as_pods = profile.flow.places_pods();
-    let setting = trace_source::ReadContext { roots, folder, seed, needs_target, as_pods, streamed, load };
+    let Options { roots, streamed, only_nodes, .. } = options;
+    let (streamed, only_nodes, as_pods) = (*streamed, *only_nodes, profile.flow.places_pods());
+    let setting = trace_source::ReadContext { roots, folder, seed, needs_target, as_pods, streamed, only_nodes, load };
     trace_source::read(file, &setting, world, report)
 }
 

@@ -36,6 +36,8 @@ pub struct Options {
     pub roots: Roots,
     /// Whether jobs are created during the run instead of before it: see [`Loaded::streamed`](crate::Loaded::streamed).
     pub streamed: bool,
+    /// Whether to leave out the jobs of the trace, for a caller that looks only at the nodes.
+    pub only_nodes: bool,
     /// Whether to say what Kubernetes manifests hold that has no meaning in a rehearsal.
     pub tells_unused: bool,
     /// Whether schedulers in other processes may decide: see [`Loaded::outside`](crate::Loaded::outside).

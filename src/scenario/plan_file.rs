@@ -7,6 +7,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rayon::prelude::*;
+
 use super::horizon::{self, Horizon};
 use super::load::{Loaded, load};
 use super::options::{Options, Varying};
@@ -192,6 +194,13 @@ impl PlanFile {
         self.load_changed(cell, seed, &[], base)
     }
 
+    /// Loads the scenario of the alternative without the jobs of its trace, for a caller that looks only at the nodes. If
+    /// the rest of the file needs these jobs, they are loaded too.
+    pub fn load_nodes(&self, cell: usize, seed: Option<u64>, base: &Options) -> Result<Loaded, Diagnostics> {
+        let only_nodes = Options { only_nodes: true, ..base.clone() };
+        self.load(cell, seed, &only_nodes).or_else(|_| self.load(cell, seed, base))
+    }
+
     /// Loads the scenario of the alternative with further changes, in the form of `--set`.
     pub fn load_changed(
         &self,
@@ -247,21 +256,24 @@ pub fn load_plan(
         found.merge(faults);
         return Err(found);
     }
-    let mut wrong = 0;
-    for cell in probes(&plan) {
-        match plan.load(cell, plan.seeds.first().copied(), base) {
-            Ok(loaded) => {
-                if plan.currency.is_none() {
-                    plan.currency.clone_from(&loaded.rehearsal.currency);
+    let (mut wrong, seed) = (0, plan.seeds.first().copied());
+    'all: for cells in probes(&plan).chunks(rayon::current_num_threads()) {
+        let at_once: Vec<_> = cells.par_iter().map(|cell| plan.load(*cell, seed, base)).collect();
+        for loaded in at_once {
+            match loaded {
+                Ok(loaded) => {
+                    if plan.currency.is_none() {
+                        plan.currency.clone_from(&loaded.rehearsal.currency);
+                    }
+                    seen(&loaded);
+                    found.merge(loaded.warnings);
                 }
-                seen(&loaded);
-                found.merge(loaded.warnings);
-            }
-            Err(faults) => {
-                found.merge(faults);
-                wrong += 1;
-                if wrong == MAX_WRONG {
-                    break;
+                Err(faults) => {
+                    found.merge(faults);
+                    wrong += 1;
+                    if wrong == MAX_WRONG {
+                        break 'all;
+                    }
                 }
             }
         }
@@ -293,9 +305,7 @@ fn check_growth(plan: &PlanFile, base: &Options) -> Result<(), Diagnostics> {
 /// Whether two forms of a scenario submit the same jobs at the same times, and send the same requests to them.
 pub fn has_same_load(one: &Loaded, other: &Loaded) -> bool {
     let (one, other) = (&one.rehearsal.arrivals, &other.rehearsal.arrivals);
-    let is_equal = |(one, other): (&Arrival, &Arrival)| {
-        one.at == other.at && format!("{:?}", one.behavior) == format!("{:?}", other.behavior)
-    };
+    let is_equal = |(one, other): (&Arrival, &Arrival)| one.at == other.at && one.behavior == other.behavior;
     one.len() == other.len() && one.iter().zip(other).all(is_equal)
 }
 

@@ -254,6 +254,9 @@ pub(super) fn read(
         gpus += u64::from(node.gpus);
         add_node(node, asked.span, world, report);
     }
+    if setting.only_nodes {
+        return None;
+    }
     if setting.streamed {
         let (list, tally) = streamed::checked(format, &asked, setting, world, report)?;
         let used = TraceUse {

@@ -126,6 +126,8 @@ pub(crate) struct ReadContext<'s> {
     pub as_pods: bool,
     /// Whether tasks are read during the run.
     pub streamed: bool,
+    /// Whether the caller needs only the nodes.
+    pub only_nodes: bool,
     pub load: Load,
 }
 
