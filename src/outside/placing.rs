@@ -83,7 +83,7 @@ impl Places {
                     Some(Pick::AllGpus(picked)) => Some(picked.iter().filter(|gpu| gpu.node == node).count() as u64),
                     Some(Pick::Nodes(_) | Pick::Gpus(_)) | None => None,
                 };
-                of_tasks(none, (shape, status), (demand.tasks, task), picked, part)
+                of_tasks(none, (shape, status), (demand.tasks, task), (picked, Bytes::ZERO), part)
             }
             DemandKind::Model(_) => of_model(none, part, is_first),
             DemandKind::Requirements(_) => self.of_blocks(none, (shape, status), part),
@@ -170,15 +170,23 @@ fn of_sets(node: NodeId, fleet: &Fleet, sets: &[TaskSet], parts: &[&Part]) -> Re
     let (shape, status) = (&*fleet.node(node).shape, &fleet.node(node).status);
     let mut claim = NodeClaim::of_nothing(node);
     let mut counts: Box<[u32]> = sets.iter().map(|_| 0).collect();
-    for part in parts {
+    let places = parts.iter().map(|part| set_of(sets, part)).collect::<Result<Vec<usize>, LineFault>>()?;
+    let ram_of = |(part, place): (&&Part, &usize)| {
+        sets[*place].task.ram.get().saturating_mul(part.tasks.unwrap_or(1).into()).min(MOST)
+    };
+    let ram = parts.iter().zip(&places).map(ram_of).sum::<u64>();
+    for (part, place) in parts.iter().zip(places.iter().copied()) {
         check_gpus(shape, part)?;
-        let place = set_of(sets, part)?;
         let set = &sets[place];
         if counts[place] > 0 {
             return Err(misshapen(format!("two parts for `{}` on `{}`", set.name, part.node)));
         }
         let none = NodeClaim::of_nothing(node);
-        let own = of_tasks(none, (shape, status), (set.tasks, &set.task), None, part)?;
+        // GPUs whose memory is part of the RAM leave the RAM of the other tasks here, and the memory taken before.
+        let of_gpus = claim.gpus.iter().filter(|taken| shape.gpus[usize::from(taken.index)].unified);
+        let taken = of_gpus.map(|taken| taken.memory.get()).sum::<u64>();
+        let beside = Bytes::new((ram - ram_of((part, &place)) + taken).min(MOST));
+        let own = of_tasks(none, (shape, status), (set.tasks, &set.task), (None, beside), part)?;
         counts[place] = own.tasks;
         claim.tasks += own.tasks;
         claim.cpu = MilliCpu::new(claim.cpu.get().saturating_add(own.cpu.get()).min(MOST));
@@ -227,12 +235,13 @@ fn check_counts(sets: &[TaskSet], claims: &[NodeClaim]) -> Result<(), LineFault>
     Ok(())
 }
 
-/// The claim of equal tasks. `picked` is how many GPUs of the node were picked, if all GPUs were picked by hand.
+/// The claim of equal tasks. `picked` is how many GPUs of the node were picked, if all GPUs were picked by hand, and
+/// `beside` the RAM that other tasks of the gang take there.
 fn of_tasks(
     none: NodeClaim,
     (shape, status): (&NodeShape, &NodeStatus),
     (most, task): (u32, &TaskDemand),
-    picked: Option<u64>,
+    (picked, beside): (Option<u64>, Bytes),
     part: &Part,
 ) -> Result<NodeClaim, LineFault> {
     if part.blocks.is_some() || part.cpu_milli.is_some() || part.ram.is_some() {
@@ -262,7 +271,7 @@ fn of_tasks(
                 let text = format!("{} GPUs of `{}`, and {wanted} are needed there", indexes.len(), part.node);
                 return Err(misshapen(text));
             }
-            gpu_claims(gpus, (shape, status), &indexes, ram)?
+            gpu_claims(gpus, (shape, status), &indexes, Bytes::new(ram.get().saturating_add(beside.get())))?
         }
     };
     Ok(NodeClaim { tasks, cpu, ram, gpus, ..none })

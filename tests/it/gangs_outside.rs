@@ -9,6 +9,7 @@ trials! {
     Python: [
         unequal_and_elastic_gangs_are_placed_by_an_outside_scheduler,
         wrong_parts_of_an_unequal_gang_are_refused_by_name,
+        gpus_with_the_memory_of_their_node_leave_the_ram_of_other_tasks,
     ]
 }
 
@@ -104,4 +105,23 @@ fn wrong_parts_of_an_unequal_gang_are_refused_by_name() {
         let refused = said.lines().find(|line| line.starts_with("refused")).unwrap_or_else(|| panic!("{part}: {said}"));
         assert!(refused.contains("misshapen") && refused.contains(why), "{refused}");
     }
+}
+
+/// As under `first-fit`: the whole GPU of a Mac takes the RAM that all tasks there leave.
+fn gpus_with_the_memory_of_their_node_leave_the_ram_of_other_tasks() {
+    let scenario = "scenario: Two kinds of tasks on a Mac\nprofile: first-fit\n\
+         nodes: [{name: mac, machine: m2-ultra-128g}]\njobs:\n  - name: train\n    \
+         tasks: [{name: a, gpus: 1, cpus: 1}, {name: b, cpus: 1, ram: 10GiB}]\n    duration: 1h\n\
+         expect: [{job: train, is: completed, by: 1h}, {count: safety_broken, is: 0}]\n";
+    let parts = r#"{"train/0/1": [{"node": "mac", "set": "a", "gpus": [0]}, {"node": "mac", "set": "b"}]}"#;
+    let dir = written(&[("it.yaml", scenario), ("program.py", &program(parts))]);
+    let memory = |folder: &str| {
+        let text = std::fs::read_to_string(dir.path().join(folder).join("events.jsonl")).expect("a log");
+        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("a line of JSON"));
+        let placed = lines.map(|line| line["event"]["placed"]["placement"][0]["gpus"][0]["memory"].clone());
+        placed.filter_map(|memory| memory.as_u64()).next().expect("a GPU")
+    };
+    stdout(dir.path(), &["run", "it.yaml", "--out", "own"], 0);
+    stdout(dir.path(), &["run", "it.yaml", "--outside", "python3 program.py", "--out", "outside"], 0);
+    assert_eq!(memory("own"), memory("outside"));
 }
