@@ -458,6 +458,9 @@ fn judge(
     if let Some(session) = session {
         session.end();
         case.remarks = session.remarks();
+        let accounts = rehearsed.run_metrics.accounts();
+        let refused = accounts.refused_decisions.sentence(&accounts.names);
+        case.remarks.extend(refused.map(|refused| format!("{}: refused {refused}", file.display())));
         if let Some(failure) = session.failure() {
             case.status = Status::Failed;
             case.gave_up = true;
