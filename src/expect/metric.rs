@@ -288,7 +288,10 @@ fn is_upper(sign: Sign) -> bool {
 pub(super) fn judge_each_can_run(accounts: &RunAccount) -> (bool, String) {
     match accounts.unplaceable.sentence(accounts.submitted()) {
         Some(sentence) => (false, sentence),
-        None => (true, "every job can run".to_string()),
+        None => match accounts.unplaceable.refused_empty() {
+            Some(sentence) => (false, sentence),
+            None => (true, "every job can run".to_string()),
+        },
     }
 }
 

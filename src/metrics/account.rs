@@ -437,7 +437,7 @@ impl RunAccount {
         // A place behind the head of the queue says nothing about the nodes.
         if led != Some(Reason::QueueOrder) {
             let never = (refusal == Refusal::Never).then(|| NeverFits::of(reasons));
-            (replica.never, replica.is_judged) = (never.filter(|never| !never.is_of_dependency()), true);
+            replica.never = never.filter(|never| !never.is_of_dependency());
         }
     }
 

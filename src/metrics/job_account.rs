@@ -55,8 +55,8 @@ pub struct ReplicaAccount {
     pub reason: Option<Reason>,
     /// Set if the last decision said that the replica would not fit even if every node were ready and empty.
     pub(super) never: Option<NeverFits>,
-    /// Whether a decision judged the nodes for the replica. None does while the replica is behind the head of the queue.
-    pub(super) is_judged: bool,
+    /// While the replica waits at the end, the reason for which an own filter refuses it although all nodes are empty.
+    pub(super) refused_empty: Option<Reason>,
     /// While the replica waits, the cause to which its wait is charged.
     pub(super) blame: Option<Blame>,
     pub(super) waiting_since: SimTime,
@@ -83,7 +83,7 @@ impl ReplicaAccount {
             outcome: None,
             reason: None,
             never: None,
-            is_judged: false,
+            refused_empty: None,
             blame: None,
             waiting_since: now,
         }

@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::{Value as Json, json};
 
-use super::job_account::JobAccount;
+use super::job_account::{JobAccount, ReplicaAccount};
 use super::node_account::NodeAccount;
+use dryrack_engine::{Rehearsal, declared_fleet};
 use dryrack_event::{Histogram, Reason};
-use dryrack_fleet::NodeShape;
-use dryrack_scheduler::lacks;
-use dryrack_units::counted;
+use dryrack_fleet::{Moment, NodeShape};
+use dryrack_ids::Records;
+use dryrack_scheduler::{Grouping, evaluate, ever_fits, lacks};
+use dryrack_units::{SimDuration, SimTime, counted};
 use dryrack_workload::Demand;
 
 /// Why a replica could never be placed.
@@ -55,6 +57,41 @@ impl NeverFits {
     }
 }
 
+/// Finds jobs that wait at the end, were never placed, and of which no decision said that they never fit: a decision of
+/// kube-scheduler does not say so, and a job behind the head of its queue is not judged during the run. Also finds those that an own
+/// filter refuses although all nodes are empty at the end of the run.
+pub fn find_never_fits(jobs: &mut Records<JobAccount>, rehearsal: &Rehearsal, end: SimTime) {
+    let is_open =
+        |replica: &ReplicaAccount| replica.placed.is_none() && replica.outcome.is_none() && replica.never.is_none();
+    let pending =
+        jobs.iter().map(|(_, job)| job.replicas.iter().filter(|replica| is_open(replica)).count()).sum::<usize>();
+    if pending == 0 {
+        return;
+    }
+    let mut fleet = declared_fleet(rehearsal);
+    let minute = SimDuration::from_secs(60).as_nanos();
+    let time = SimTime::from_nanos(end.as_nanos() / minute * minute);
+    fleet.set_moment(Moment { time, pending: u32::try_from(pending).unwrap_or(u32::MAX) });
+    let stages = &rehearsal.profile.scheduler;
+    let judge = |demand: &Demand| {
+        let (refusal, reasons) = evaluate(stages, demand, &fleet, Grouping::Classes);
+        let own = reasons.iter().map(|(reason, _)| reason).find(|reason| matches!(reason, Reason::Own(_)));
+        match ever_fits(stages, demand, &fleet) {
+            false => (Some(NeverFits::of(&reasons)), None),
+            true => (None, own.filter(|_| refusal.is_some())),
+        }
+    };
+    let mut known: HashMap<Demand, (Option<NeverFits>, Option<Reason>), foldhash::fast::FixedState> =
+        HashMap::default();
+    for id in jobs.numbers() {
+        let JobAccount { spec, replicas, .. } = &mut jobs[id];
+        for replica in replicas.iter_mut().filter(|replica| is_open(replica)) {
+            let found = known.entry(Demand::clone(&spec.demand)).or_insert_with(|| judge(&spec.demand));
+            (replica.never, replica.refused_empty) = *found;
+        }
+    }
+}
+
 /// Jobs with a replica that could not be placed even if every node were ready and empty.
 #[derive(Default)]
 pub struct UnplaceableAccount {
@@ -66,8 +103,9 @@ pub struct UnplaceableAccount {
     lacks: Vec<(String, u64)>,
     /// Other jobs that still wait, kept out by a limit of Slurm although the nodes have room.
     limited: u64,
-    /// Other jobs that still wait, and were never judged because they were behind the head of the queue.
-    unjudged: u64,
+    /// Other jobs that still wait and that a filter of the profile's author refuses although all nodes are empty, and the
+    /// reason of the first.
+    refused_empty: (u64, Option<Reason>),
 }
 
 /// The largest number of lacks that one line names.
@@ -78,9 +116,13 @@ impl UnplaceableAccount {
         if let Some(never) = job.replicas.iter().find_map(|replica| replica.unplaceable()) {
             return self.add_demand(&job.spec.demand, never);
         }
+        if let Some(reason) = job.replicas.iter().find_map(|replica| replica.refused_empty) {
+            let (count, first) = &mut self.refused_empty;
+            (*count, *first) = (*count + 1, first.or(Some(reason)));
+            return;
+        }
         let mut waiting = job.replicas.iter().filter(|replica| replica.placed.is_none() && replica.outcome.is_none());
         match waiting.find_map(|replica| replica.reason) {
-            Some(Reason::QueueOrder) if job.replicas.iter().all(|replica| !replica.is_judged) => self.unjudged += 1,
             Some(reason) if reason.is_limit_of_one_job() => self.limited += 1,
             _ => {}
         }
@@ -139,18 +181,23 @@ impl UnplaceableAccount {
         Some(format!("{} of {of} can never run: {}{rest}{}", self.jobs, named.join("; "), self.not_counted()))
     }
 
+    /// A sentence about waiting jobs that a filter of the profile's author refuses although all nodes are empty. Such a
+    /// filter may let them run at another time or on fuller nodes. `None` if there are none.
+    pub fn refused_empty(&self) -> Option<String> {
+        let (count, reason) = self.refused_empty;
+        let reason = reason?;
+        let jobs = counted(count as usize, "waiting job");
+        let is = if count == 1 { "is" } else { "are" };
+        Some(format!("{jobs} {is} {} even if all nodes are ready and empty", reason.text()))
+    }
+
     /// The other jobs that may not run either.
     fn not_counted(&self) -> String {
-        let limited = (self.limited > 0).then(|| format!("{} that a limit keeps out", self.limited));
-        let unjudged = (self.unjudged > 0)
-            .then(|| format!("{} not judged because of {} place in the queue", self.unjudged, its(self.unjudged)));
-        let parts: Vec<String> = limited.into_iter().chain(unjudged).collect();
-        if parts.is_empty() { String::new() } else { format!(" (not counted: {})", parts.join(", and ")) }
+        match self.limited {
+            0 => String::new(),
+            limited => format!(" (not counted: {limited} that a limit keeps out)"),
+        }
     }
-}
-
-fn its(count: u64) -> &'static str {
-    if count == 1 { "its" } else { "their" }
 }
 
 fn lack(demand: &Demand, never: NeverFits, shapes: &[&NodeShape]) -> String {

@@ -11,7 +11,7 @@ use dryrack_engine::{Progress, Rehearsal, RunEnd, RunOptions, run, run_decided, 
 use dryrack_event::{Decider, Digest, Digester, FORMAT_VERSION, LogHeader, OutsideProgram, Sink};
 use dryrack_expect::{Expectation, Horizon, Judge, Verdict};
 use dryrack_ids::Names;
-use dryrack_metrics::{RunAccount, RunMetrics};
+use dryrack_metrics::{RunAccount, RunMetrics, find_never_fits};
 use dryrack_outside::{Command, NotStarted, Session, Setup};
 use dryrack_scheduler::Caching;
 use dryrack_units::SimTime;
@@ -110,6 +110,7 @@ fn rehearse_with(
     let mut judge = Judge::new(expectations, names(rehearsal));
     let mut digester = Digester::default();
     let options = RunOptions { progress: Some(progress), caching, ..RunOptions::default() };
+    let is_decided_here = !matches!(source, Source::Decided(_));
     let end = {
         let mut sinks: Vec<&mut dyn Sink> = vec![&mut judge, &mut accounts, &mut digester];
         for sink in &mut more {
@@ -128,6 +129,9 @@ fn rehearse_with(
         (false, Some(until)) if accounts.is_anything_left() => (until, Horizon::Everything),
         (false, _) | (true, None) => (end.at, Horizon::Everything),
     };
+    if is_decided_here {
+        find_never_fits(&mut accounts.jobs, rehearsal, until);
+    }
     accounts.finish(until);
     let run_metrics = RunMetrics::of(accounts);
     let verdicts = judge.finish(horizon, &run_metrics);

@@ -72,7 +72,7 @@ fn never_runs(accounts: &RunAccount, metrics: &Metrics) -> String {
     let bad = AnsiColor::Red.on_default().bold();
     let sentence = accounts.unplaceable.sentence(metrics.count("jobs_submitted"));
     let requests = served::all_services(accounts).and_then(|all| served::unserved(&all));
-    let sentences = sentence.into_iter().chain(requests);
+    let sentences = sentence.into_iter().chain(accounts.unplaceable.refused_empty()).chain(requests);
     sentences.map(|sentence| format!("{bad}{sentence}{bad:#}\n\n")).collect()
 }
 

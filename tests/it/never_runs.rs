@@ -19,7 +19,9 @@ trials! {
         a_wait_is_blamed_on_what_is_short_where_it_can_end,
         what_draws_is_random_even_where_all_seeds_give_the_same_run,
         what_a_filter_holds_back_is_tried_at_every_time_of_a_week,
-        jobs_that_a_limit_keeps_out_or_nobody_judged_are_told_apart,
+        jobs_that_a_limit_keeps_out_are_told_apart,
+        pods_sets_and_jobs_behind_a_head_that_can_never_run_are_found_at_the_end,
+        what_an_own_filter_refuses_on_empty_nodes_is_told,
     ]
 }
 
@@ -318,9 +320,9 @@ scheduler:
     assert!(said.contains("profile never, seed 1, 7d09h simulated"), "{said}");
 }
 
-/// An evaluation refuses three of the jobs for ever. The run has judged the nodes for one of them: Slurm holds `long` by the
-/// limit of its partition, and does not judge `gang` behind `huge`.
-fn jobs_that_a_limit_keeps_out_or_nobody_judged_are_told_apart() {
+/// An evaluation refuses three of the jobs for ever. Slurm holds `long` by the limit of its partition, and the nodes lack
+/// nothing that it asks for.
+fn jobs_that_a_limit_keeps_out_are_told_apart() {
     let scenario = "\
 scenario: A limit, a job without nodes, and one behind it
 profile: slurm-22.05-builtin
@@ -339,9 +341,54 @@ expect:
     let dir = empty();
     std::fs::write(dir.path().join("s.yaml"), scenario).expect("a folder of our own");
     let said = stdout(dir.path(), &["run", "s.yaml"], 0);
-    let sentence = "1 of 3 jobs can never run: no node has 8 GPUs, which one task asks for (at most 4) (not counted: 1 that a \
-                    limit keeps out, and 1 not judged because of its place in the queue)\n";
+    let sentence = "2 of 3 jobs can never run: for 1, no node has 8 GPUs, which one task asks for (at most 4); for 1, the \
+                    suitable nodes have no room for 3 tasks at once, even when empty (not counted: 1 that a limit keeps out)\n";
     assert!(said.contains(sentence), "{said}");
     let said = stdout(dir.path(), &["trace", "check", "s.yaml"], 1);
     assert!(said.contains("2 of 3 jobs can never run: ") && said.contains("QOS are not checked)"), "{said}");
+}
+
+fn pods_sets_and_jobs_behind_a_head_that_can_never_run_are_found_at_the_end() {
+    let one = |profile: &str, gpu: &str, jobs: &str| {
+        format!(
+            "scenario: One node\nprofile: {profile}\nuntil: 1h\n\
+             nodes: [{{name: n, cpus: 64, ram: 64GiB, gpus: [{gpu}]}}]\njobs:\n{jobs}"
+        )
+    };
+    let a100 = "{type: a100-80g, count: 1, memory: 80GiB}";
+    let sets = |one: &str, other: &str| {
+        format!("  - {{name: x, tasks: [{{name: a, {one}}}, {{name: b, {other}}}], duration: 10m}}\n")
+    };
+    let rows = [
+        one("kubernetes-1.35", a100, "  - {name: x, gpus: 2, duration: 10m}\n"),
+        one("first-fit", a100, &sets("gpus: 0.6", "gpus: 0.6")),
+        one("first-fit", a100, &sets("gpus: 1, gpu_memory: 50GiB", "gpus: 1, gpu_memory: 40GiB")),
+        one(
+            "fifo",
+            a100,
+            "  - {name: head, gpus: 1, duration: 3h}\n  - {name: next, gpus: 1, duration: 3h}\n  - {name: x, gpus: 2, duration: 10m}\n",
+        ),
+    ];
+    for text in rows {
+        let dir = empty();
+        std::fs::write(dir.path().join("s.yaml"), &text).expect("a folder of our own");
+        let said = stdout(dir.path(), &["run", "s.yaml"], 1);
+        assert!(said.contains(" can never run: "), "{text}{said}");
+        assert!(said.contains("FAIL  every job can run if all nodes are ready and empty"), "{text}{said}");
+    }
+}
+
+/// A filter that reads free GPUs may let a job run on other nodes than empty ones, so this is no job that can never run.
+fn what_an_own_filter_refuses_on_empty_nodes_is_told() {
+    let dir = empty();
+    let profile = "name: mine\ntitle: Keeps eight GPUs free\nbase: first-fit\nscheduler:\n  filters: [{stage: picked}, \
+                   {stage: labels}, {stage: ready}, {stage: compatible}, {stage: resources}, \
+                   {filter: eight, unless: \"gpus.free < 8\", because: my_rule}]\n";
+    std::fs::write(dir.path().join("mine.yaml"), profile).expect("a folder of our own");
+    let text = format!("{TWO_NODES}profile: ./mine.yaml\nuntil: 1h\njobs: [{{name: x, gpus: 1, duration: 10m}}]\n");
+    std::fs::write(dir.path().join("s.yaml"), text).expect("a folder of our own");
+    let said = stdout(dir.path(), &["run", "s.yaml"], 1);
+    let told = "1 waiting job is refused as my_rule by an expression filter of the profile even if all nodes are ready and empty";
+    assert!(said.contains(told), "{said}");
+    assert!(said.contains("FAIL  every job can run if all nodes are ready and empty"), "{said}");
 }

@@ -8,7 +8,33 @@ use super::{Among, SetPlacer, World};
 use crate::by_node::task_asks_no_more;
 use crate::filter::FilterName;
 use crate::node_class::NodeClass;
-use dryrack_workload::Gang;
+use dryrack_fleet::ShapeGroup;
+use dryrack_units::GpuShare;
+use dryrack_workload::{Gang, GpuDemand, GpuTake};
+
+/// What tasks take, or what nodes have: thousandths of GPUs, and bytes of GPU memory and of RAM.
+#[derive(Clone, Copy, Default)]
+struct Amounts {
+    shares: u64,
+    memory: u64,
+    ram: u64,
+}
+
+impl Amounts {
+    /// The sum of these and of several times the others.
+    fn plus(self, other: Amounts, times: u64) -> Amounts {
+        let add = |one: u64, other: u64| one.saturating_add(other.saturating_mul(times));
+        Amounts {
+            shares: add(self.shares, other.shares),
+            memory: add(self.memory, other.memory),
+            ram: add(self.ram, other.ram),
+        }
+    }
+
+    fn is_within(self, other: Amounts) -> bool {
+        self.shares <= other.shares && self.memory <= other.memory && self.ram <= other.ram
+    }
+}
 
 impl SetPlacer<'_> {
     /// Whether the nodes may have room for these tasks. False only if there is no place for them.
@@ -37,6 +63,36 @@ impl SetPlacer<'_> {
             together.iter_mut().zip(&rooms).for_each(|(together, room)| *together &= *room >= need);
         }
         self.gang != Gang::StrictPack || together.contains(&true)
+    }
+
+    /// Whether the empty nodes together have the shares and the memory of GPUs, and the RAM, that these tasks take: a gang
+    /// on one node needs them on that node.
+    pub(super) fn may_fit_in_sum(&self, counts: &[u32]) -> bool {
+        let need = self.sets.iter().zip(counts).fold(Amounts::default(), |sum, (set, tasks)| {
+            let gpus = |gpus: &GpuDemand| u64::from(gpus.count) * u64::from(*tasks);
+            let (shares, memory) = set.task.gpus.as_ref().map_or((0, 0), |of| match of.take {
+                GpuTake::Whole => (gpus(of) * u64::from(GpuShare::WHOLE.get()), 0),
+                GpuTake::Share(share) => (gpus(of) * u64::from(share.get()), 0),
+                GpuTake::Memory(memory) => (0, gpus(of).saturating_mul(memory.get())),
+            });
+            let ram = set.task.ram.get().saturating_mul(u64::from(*tasks));
+            sum.plus(Amounts { shares, memory, ram }, 1)
+        });
+        let is_all_unified = self.fleet.shapes().iter().all(|group| group.shape.gpus.iter().all(|gpu| gpu.unified));
+        let ram = if is_all_unified { need.ram.saturating_add(need.memory) } else { need.ram };
+        let need = Amounts { ram, ..need };
+        let of_node = |group: &ShapeGroup| Amounts {
+            shares: group.shape.gpus.len() as u64 * u64::from(GpuShare::WHOLE.get()),
+            memory: (0..group.shape.gpus.len()).map(|gpu| group.shape.gpu_memory_capacity(gpu).get()).sum(),
+            ram: group.idle.ram_free(&group.shape).get(),
+        };
+        match self.gang {
+            Gang::StrictPack => self.fleet.shapes().iter().any(|group| need.is_within(of_node(group))),
+            Gang::Anywhere | Gang::Packed | Gang::PreferSpread | Gang::Spread => {
+                let add = |sum: Amounts, group: &ShapeGroup| sum.plus(of_node(group), u64::from(group.count));
+                need.is_within(self.fleet.shapes().iter().fold(Amounts::default(), add))
+            }
+        }
     }
 
     /// For each set, its tasks and those of all sets that ask for at least as much. Zero if the set has no task. If cores

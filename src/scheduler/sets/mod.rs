@@ -89,7 +89,7 @@ impl Placer for SetPlacer<'_> {
     fn ever_fits(&self) -> bool {
         let counts = self.least();
         let alone = |set: usize| counts[set] == 0 || self.of_set(set, counts[set]).ever_fits();
-        if !(0..self.sets.len()).all(alone) {
+        if !(0..self.sets.len()).all(alone) || !self.may_fit_in_sum(&counts) {
             return false;
         }
         if self.orders().iter().any(|order| self.greedy(World::Ideal, &counts, order).is_ok()) {
