@@ -13,7 +13,7 @@ use super::output::{Format, print, print_json, warn};
 use super::progress;
 use super::run::Overrides;
 use super::select::is_manifest;
-use dryrack_engine::{Preemptor, QueueChange, Simulated, Victim, simulate as simulate_jobs};
+use dryrack_engine::{Never, Preemptor, QueueChange, Remedy, Simulated, Victim, simulate as simulate_jobs};
 use dryrack_ids::JobId;
 use dryrack_scenario::{AddedWorkload, Loaded, Options, load, load_text};
 use dryrack_units::{SimTime, counted};
@@ -78,8 +78,8 @@ pub fn simulate(args: &SimulateArgs, format: Format) -> ExitResult {
         Format::Human => print(&case.human())?,
         Format::Json => print_json(&case.as_json())?,
     }
-    let succeeds = if workload.is_some() { found.admitted.is_some() } else { found.running.is_some() };
-    Ok(if succeeds { Exit::Fine } else { Exit::Failed })
+    let is_admitted = workload.is_none() || found.admitted.is_some();
+    Ok(if is_admitted && found.running.is_some() { Exit::Fine } else { Exit::Failed })
 }
 
 /// Loads the scenario, or makes one of the manifests.
@@ -140,35 +140,74 @@ impl Case<'_> {
             self.name, found.submitted, self.loaded.rehearsal.profile.name
         );
         text.push_str(&self.admission());
-        if found.admitted.is_some() || self.queue.is_none() {
+        if found.admitted.is_some() || found.never.is_some() || self.queue.is_none() {
             text.push_str(&self.pods());
         }
-        let victims: Vec<String> = found
-            .victims
-            .iter()
-            .map(|victim| {
-                let by = match victim.by {
-                    Preemptor::Kueue(because) => because.name().to_string(),
-                    Preemptor::Scheduler { pods } => format!("{}, by the scheduler", counted(pods as usize, "pod")),
-                };
-                format!("{} at {} ({by})", self.victim(victim), victim.at)
-            })
-            .collect();
+        let victims: Vec<String> = found.victims.iter().map(|victim| self.victim_text(victim)).collect();
         text.push_str(&format!(
             "preempts   {}\n",
             if victims.is_empty() { "nobody".into() } else { victims.join(", ") }
         ));
+        text.push_str(&self.again());
         if let Some((at, because)) = &found.evicted {
             text.push_str(&format!("evicted    at {at} ({})\n", because.name()));
         }
-        if self.queue.is_some() && found.admitted.as_ref().is_none_or(|(at, ..)| *at > found.submitted) {
-            text.push_str("\nsingle changes with which it is admitted at once, each rehearsed:\n");
-            if found.changes.is_empty() {
-                text.push_str("  none of those that were tried: more quota of one resource in one flavor, no borrowing limit, another\n  LocalQueue of the namespace, fewer pods\n");
+        text.push_str(&self.changes());
+        text
+    }
+
+    fn victim_text(&self, victim: &Victim) -> String {
+        let by = match victim.by {
+            Preemptor::Kueue(because) => because.name().to_string(),
+            Preemptor::Scheduler { pods } => format!("{}, by the scheduler", counted(pods as usize, "pod")),
+        };
+        let name = self.victim(victim);
+        match victim.times {
+            1 => format!("{name} at {} ({by})", victim.at),
+            times => format!("{name}, {times} times from {} to {} ({by})", victim.at, victim.last),
+        }
+    }
+
+    /// Lines about workloads that are preempted for this one again and again.
+    fn again(&self) -> String {
+        let found = self.found;
+        let line = |victim: &Victim| {
+            let name = self.victim(victim);
+            if found.evicted_for.iter().filter(|job| **job == victim.job).count() > 1 {
+                return format!("again      {} and {name} preempt each other again and again\n", self.name);
             }
-            for change in &found.changes {
-                text.push_str(&format!("  {}\n", change_text(change)));
-            }
+            let but = if found.admitted.is_some() { "before" } else { "and never" };
+            format!("again      {name} is admitted again after each preemption, {but} {}\n", self.name)
+        };
+        let is_in_vain = |victim: &&Victim| {
+            let is_before = found.admitted.as_ref().is_none_or(|(at, ..)| victim.last <= *at);
+            let is_mutual = found.evicted_for.contains(&victim.job);
+            matches!(victim.by, Preemptor::Kueue(_)) && victim.times > 2 && (is_before || is_mutual)
+        };
+        found.victims.iter().filter(is_in_vain).map(line).collect()
+    }
+
+    /// The changes that help, if any is wanted.
+    fn changes(&self) -> String {
+        let found = self.found;
+        let runs_at_once = found.running == Some(found.submitted);
+        if self.queue.is_none() || runs_at_once || (found.never.is_some() && found.changes.is_empty()) {
+            return String::new();
+        }
+        let mut text = "\nsingle changes with which its pods all run earlier, each rehearsed:\n".to_string();
+        if found.changes.is_empty() {
+            text.push_str(
+                "  none of those that were tried: more quota of one resource in one flavor, no borrowing limit, another\n  \
+                 LocalQueue of the namespace, fewer pods\n",
+            );
+        }
+        for Remedy { change, admitted, running, victims } in &found.changes {
+            let victims: Vec<String> = victims.iter().map(|victim| self.victim_text(victim)).collect();
+            let victims = if victims.is_empty() { "nobody".to_string() } else { victims.join(", ") };
+            text.push_str(&format!(
+                "  {}\n    admitted at {admitted}, all pods run at {running}, preempts {victims}\n",
+                change_text(change)
+            ));
         }
         text
     }
@@ -209,6 +248,9 @@ impl Case<'_> {
         if let Some(at) = self.found.running {
             return format!("running    all pods at {at}\n");
         }
+        if let Some(never) = &self.found.never {
+            return format!("running    {}\n", never_text(never, wanted));
+        }
         let until = self.found.until.map_or("the end of the run".to_string(), |until| until.to_string());
         let mut text = format!(
             "running    at most {most} of {} at a time, simulated until {until}\n",
@@ -240,19 +282,52 @@ impl Case<'_> {
             "pods_wait": found.waits.as_ref().map(|(at, reasons)| json!({
                 "at_seconds": at.as_secs_f64(), "reasons": reasons,
             })),
-            "preempts": found.victims.iter().map(|victim| {
-                let (by, because, pods) = match victim.by {
-                    Preemptor::Kueue(because) => ("kueue", Some(because.name()), None),
-                    Preemptor::Scheduler { pods } => ("scheduler", None, Some(pods)),
-                };
-                let at = victim.at.as_secs_f64();
-                json!({"job": self.victim(victim), "at_seconds": at, "by": by, "because": because, "pods": pods})
-            }).collect::<Vec<_>>(),
+            "never": found.never.as_ref().map(|never| json!({
+                "most_running": never.most, "reasons": never.reasons, "lacks": never.lacks,
+            })),
+            "preempts": self.victims_json(&found.victims),
             "evicted": found.evicted.map(|(at, because)| json!({
                 "at_seconds": at.as_secs_f64(), "because": because.name(),
             })),
-            "changes": found.changes.iter().map(change_json).collect::<Vec<_>>(),
+            "changes": found.changes.iter().map(|remedy| {
+                let mut change = change_json(&remedy.change);
+                change["admitted_seconds"] = json!(remedy.admitted.as_secs_f64());
+                change["running_seconds"] = json!(remedy.running.as_secs_f64());
+                change["preempts"] = self.victims_json(&remedy.victims);
+                change
+            }).collect::<Vec<_>>(),
         })
+    }
+
+    fn victims_json(&self, victims: &[Victim]) -> Value {
+        let of_one = |victim: &Victim| {
+            let (by, because, pods) = match victim.by {
+                Preemptor::Kueue(because) => ("kueue", Some(because.name()), None),
+                Preemptor::Scheduler { pods } => ("scheduler", None, Some(pods)),
+            };
+            json!({
+                "job": self.victim(victim),
+                "at_seconds": victim.at.as_secs_f64(),
+                "last_seconds": victim.last.as_secs_f64(),
+                "times": victim.times,
+                "by": by,
+                "because": because,
+                "pods": pods,
+            })
+        };
+        victims.iter().map(of_one).collect()
+    }
+}
+
+/// Why the pods never all run.
+fn never_text(never: &Never, wanted: u32) -> String {
+    let why = if never.lacks.is_empty() { never.reasons.to_string() } else { never.lacks.join(", and ") };
+    match never.most {
+        0 => format!("never, even if all nodes are empty: {why}"),
+        most => format!(
+            "never all at once: at most {most} of {} if all nodes are empty: {why}",
+            counted(wanted as usize, "pod")
+        ),
     }
 }
 

@@ -64,7 +64,7 @@ pub use replay::{Difference, Replay, replay};
 pub use run::{Checks, Progress, RunEnd, RunOptions, run, run_decided, run_streamed};
 pub use runaway::{Bound, MOST_RECORDS, Runaway, limit_records};
 pub use selection::{Selection, selection};
-pub use simulating::{Preemptor, QueueChange, Simulated, Victim, simulate};
+pub use simulating::{Never, Preemptor, QueueChange, Remedy, Simulated, Victim, simulate};
 pub use swarm::{MOST_RECORDS_OF_A_WORLD, WorldResult, draw_world, run_world};
 pub use swarm_pods::draw_pod_world;
 pub use swarm_slurm::draw_slurm_world;

@@ -14,6 +14,7 @@ use dryrack_control::AdmissionView;
 use dryrack_event::{AdmittedPodSet, Event, Histogram, Phase, Reason, Record, RecordBody};
 use dryrack_ids::JobId;
 use dryrack_objects::Quantity;
+use dryrack_scheduler::lacks;
 use dryrack_units::SimTime;
 use dryrack_workload::{QueuedPart, QueuedWorkload, RunLimit};
 
@@ -33,20 +34,46 @@ pub struct Simulated {
     pub running: Option<SimTime>,
     /// Why the last of its pods that was refused a node waits.
     pub waits: Option<(SimTime, Histogram)>,
+    /// Why its pods never all run, however few others there are.
+    pub never: Option<Never>,
     /// What is preempted for it.
     pub victims: Vec<Victim>,
     /// When it is evicted itself for the first time.
     pub evicted: Option<(SimTime, Reason)>,
+    /// The jobs for which it is preempted by Kueue, each as often as it is.
+    pub evicted_for: Vec<JobId>,
     /// How it stands at the end, if it is never admitted.
     pub standing: Option<AdmissionView>,
-    /// The single changes with which it would be admitted at once.
-    pub changes: Vec<QueueChange>,
+    /// The single changes with which its pods all run earlier. The change with the earliest pods comes first.
+    pub changes: Vec<Remedy>,
+}
+
+/// Why the pods never all run, even if no other workload exists.
+pub struct Never {
+    /// The largest number of pods that run at a time.
+    pub most: u32,
+    /// Why the last pod that was refused a node waits.
+    pub reasons: Histogram,
+    /// What no node has, each as a clause.
+    pub lacks: Vec<String>,
+}
+
+/// A change that helps, and what happens to the workload with it.
+pub struct Remedy {
+    pub change: QueueChange,
+    pub admitted: SimTime,
+    pub running: SimTime,
+    pub victims: Vec<Victim>,
 }
 
 /// What gives way to the workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Victim {
+    /// The first time, and the last.
     pub at: SimTime,
+    pub last: SimTime,
+    /// At how many times.
+    pub times: u32,
     /// The first job of a workload that Kueue preempts, or a job of whose pods the scheduler preempts some.
     pub job: JobId,
     pub by: Preemptor,
@@ -58,7 +85,7 @@ pub enum Preemptor {
     Scheduler { pods: u32 },
 }
 
-/// A change with which the workload is admitted as soon as it is submitted.
+/// A change of what Kueue decides by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QueueChange {
     /// The smallest larger quota.
@@ -89,33 +116,75 @@ pub enum QueueChange {
 /// Rehearses a scenario in which these jobs are one more workload.
 pub fn simulate(rehearsal: &Rehearsal, jobs: &[JobId]) -> Simulated {
     let first = jobs[0];
-    let submitted = rehearsal.arrivals[first.index()].at;
     let records = recorded(rehearsal);
-    let mut found = Simulated {
-        submitted,
-        until: rehearsal.until,
-        admitted: None,
-        refused: None,
-        last: None,
-        pods: (0, 0),
-        running: None,
-        waits: None,
-        victims: Vec::new(),
-        evicted: None,
-        standing: None,
-        changes: Vec::new(),
-    };
-    read(&records, jobs, rehearsal, &mut found);
+    let mut found = Simulated::of(rehearsal, jobs, &records);
+    if found.running.is_none() {
+        found.never = never(rehearsal, jobs);
+    }
     if rehearsal.arrivals[first.index()].spec.queued.is_none() {
         return found;
     }
     if found.admitted.is_none() {
         found.standing = standing(rehearsal, &records, first);
     }
-    if found.admitted.as_ref().is_none_or(|(at, ..)| *at > submitted) {
-        found.changes = changes(rehearsal, first);
+    if found.running.is_none_or(|at| at > found.submitted) {
+        found.changes = Trials { rehearsal, jobs, found: &found }.changes();
     }
     found
+}
+
+impl Simulated {
+    /// What the records say. Nothing else is rehearsed.
+    fn of(rehearsal: &Rehearsal, jobs: &[JobId], records: &[Record]) -> Simulated {
+        let mut found = Simulated {
+            submitted: rehearsal.arrivals[jobs[0].index()].at,
+            until: rehearsal.until,
+            admitted: None,
+            refused: None,
+            last: None,
+            pods: (0, 0),
+            running: None,
+            waits: None,
+            never: None,
+            victims: Vec::new(),
+            evicted: None,
+            evicted_for: Vec::new(),
+            standing: None,
+            changes: Vec::new(),
+        };
+        read(records, jobs, rehearsal, &mut found);
+        found
+    }
+}
+
+/// Why the pods of these jobs do not all run without Kueue and without any other job. `None` if they do, or if the
+/// reason may be the state of a node or the lack of another pod.
+fn never(rehearsal: &Rehearsal, jobs: &[JobId]) -> Option<Never> {
+    let arrival = |job: &JobId| {
+        let mut arrival = rehearsal.arrivals[job.index()].clone();
+        let spec = Arc::make_mut(&mut arrival.spec);
+        (spec.queued, spec.after) = (None, Arc::default());
+        arrival
+    };
+    let alone = Rehearsal {
+        kueue: Vec::new(),
+        arrivals: jobs.iter().map(arrival).collect(),
+        cancellations: Vec::new(),
+        scalings: Vec::new(),
+        evaluations: Vec::new(),
+        ..rehearsal.clone()
+    };
+    let own: Vec<JobId> = (0..jobs.len()).map(JobId::new).collect();
+    let found = Simulated::of(&alone, &own, &recorded(&alone));
+    let may_end = |reason: Reason| reason.is_of_state_or_pick() || reason == Reason::PodAffinityUnmet;
+    let (_, reasons) = found.waits.filter(|_| found.running.is_none())?;
+    if reasons.iter().any(|(reason, _)| may_end(reason)) {
+        return None;
+    }
+    let shapes: Vec<_> = rehearsal.nodes.iter().map(|node| &*node.spec.shape).collect();
+    let of_all = alone.arrivals.iter().flat_map(|arrival| lacks(&arrival.spec.demand, &shapes));
+    let lacks: BTreeSet<String> = of_all.collect();
+    Some(Never { most: found.pods.1, reasons, lacks: lacks.into_iter().collect() })
 }
 
 fn recorded(rehearsal: &Rehearsal) -> Vec<Record> {
@@ -150,15 +219,16 @@ fn read(records: &[Record], jobs: &[JobId], rehearsal: &Rehearsal, found: &mut S
                 found.last = Some((*at, *because, Arc::clone(text)));
             }
             Event::Evicted { job, because, by: Some(by), .. } if *by == first => {
-                found.victims.push(Victim { at: *at, job: *job, by: Preemptor::Kueue(*because) });
+                found.victims.push(Victim::once(*at, *job, Preemptor::Kueue(*because)));
             }
             Event::Preempted { attempt, by } if jobs.contains(&by.job) => {
-                found.victims.push(Victim { at: *at, job: attempt.job, by: Preemptor::Scheduler { pods: 1 } });
+                found.victims.push(Victim::once(*at, attempt.job, Preemptor::Scheduler { pods: 1 }));
             }
             Event::Held { attempt, reasons, .. } if jobs.contains(&attempt.job) => {
                 found.waits = Some((*at, reasons.clone()));
             }
-            Event::Evicted { job, because, .. } if *job == first => {
+            Event::Evicted { job, because, by, .. } if *job == first => {
+                found.evicted_for.extend(by);
                 found.evicted.get_or_insert((*at, *because));
             }
             Event::Moved { attempt, to, .. } if jobs.contains(&attempt.job) => {
@@ -190,14 +260,30 @@ fn forget_pods_of_evicted(rehearsal: &Rehearsal, victims: &mut Vec<Victim>) {
     victims.retain(|victim| is_of_kueue(&victim) || workload(victim).is_none_or(|of_it| !evicted.contains(&of_it)));
 }
 
-/// Counts the pods of one job that the scheduler preempts at one time as one victim.
+impl Victim {
+    fn once(at: SimTime, job: JobId, by: Preemptor) -> Victim {
+        Victim { at, last: at, times: 1, job, by }
+    }
+}
+
+/// Makes one victim of all preemptions of a job with the same cause. The first time decides about the order.
 fn merge(victims: &mut Vec<Victim>) {
     let mut merged: Vec<Victim> = Vec::new();
+    let mut numbers: BTreeMap<(JobId, Option<&str>), usize> = BTreeMap::new();
     for victim in victims.drain(..) {
-        let known = merged.iter_mut().find(|known| (known.at, known.job) == (victim.at, victim.job));
-        match known.map(|known| &mut known.by) {
-            Some(Preemptor::Scheduler { pods }) => *pods += 1,
-            Some(Preemptor::Kueue(_)) | None => merged.push(victim),
+        let because = match victim.by {
+            Preemptor::Kueue(because) => Some(because.name()),
+            Preemptor::Scheduler { .. } => None,
+        };
+        let Some(known) = numbers.get(&(victim.job, because)).map(|number| &mut merged[*number]) else {
+            numbers.insert((victim.job, because), merged.len());
+            merged.push(victim);
+            continue;
+        };
+        known.times += u32::from(known.last < victim.at);
+        known.last = victim.at;
+        if let Preemptor::Scheduler { pods } = &mut known.by {
+            *pods += 1;
         }
     }
     *victims = merged;
@@ -220,26 +306,157 @@ fn pods_at_a_time(rehearsal: &Rehearsal, jobs: &[JobId]) -> u32 {
     others + arrays.values().map(|(pods, most)| pods.min(most)).sum::<u32>()
 }
 
-/// Whether the workload is admitted at the instant of its submission.
-fn is_admitted_at_once(rehearsal: &Rehearsal, job: JobId) -> bool {
-    let at = rehearsal.arrivals[job.index()].at;
-    let part = Rehearsal { until: Some(at), evaluations: Vec::new(), ..rehearsal.clone() };
-    let is_it = |record: &Record| {
-        record.at == at
-            && matches!(&record.said, RecordBody::Event(Event::Admitted { job: admitted, .. }) if *admitted == job)
-    };
-    recorded(&part).iter().any(is_it)
+/// Tries single changes.
+struct Trials<'a> {
+    rehearsal: &'a Rehearsal,
+    jobs: &'a [JobId],
+    /// What happens without a change.
+    found: &'a Simulated,
 }
 
-fn changes(rehearsal: &Rehearsal, job: JobId) -> Vec<QueueChange> {
-    let Some(part) = rehearsal.arrivals[job.index()].spec.queued.clone() else { return Vec::new() };
-    let mut changes = Vec::new();
-    if let Some(queue) = cluster_queue_of(rehearsal, &part.workload) {
-        quotas(rehearsal, job, (&part.workload, &queue), &mut changes);
+/// What Kueue does at the instant of the submission.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum AtOnce {
+    Waits,
+    Preempts,
+    Admits,
+}
+
+impl Trials<'_> {
+    fn changes(&self) -> Vec<Remedy> {
+        let first = self.jobs[0];
+        let Some(part) = self.rehearsal.arrivals[first.index()].spec.queued.clone() else { return Vec::new() };
+        let mut changes = Vec::new();
+        // Without room on empty nodes, only fewer pods help.
+        if self.found.never.is_none() {
+            if let Some(queue) = cluster_queue_of(self.rehearsal, &part.workload) {
+                self.quotas(&part.workload, &queue, &mut changes);
+            }
+            self.other_queues(&part.workload, &mut changes);
+        }
+        if self.found.never.as_ref().is_none_or(|never| never.most > 0) {
+            self.fewer_pods(&part.workload, &mut changes);
+        }
+        changes.sort_by_key(|remedy| (remedy.running, remedy.admitted));
+        changes
     }
-    other_queues(rehearsal, job, &part.workload, &mut changes);
-    fewer_pods(rehearsal, job, &part.workload, &mut changes);
-    changes
+
+    fn at_once(&self, changed: &Rehearsal) -> AtOnce {
+        let at = self.found.submitted;
+        let part = Rehearsal { until: Some(at), evaluations: Vec::new(), ..changed.clone() };
+        let found = Simulated::of(&part, self.jobs, &recorded(&part));
+        match (found.admitted, found.victims.first()) {
+            (Some(_), _) => AtOnce::Admits,
+            (None, Some(_)) => AtOnce::Preempts,
+            (None, None) => AtOnce::Waits,
+        }
+    }
+
+    /// The change, if all pods run earlier with it.
+    fn remedy(&self, changed: &Rehearsal, change: QueueChange) -> Option<Remedy> {
+        let until = [changed.until, self.found.running].into_iter().flatten().min();
+        let part = Rehearsal { until, ..changed.clone() };
+        let found = Simulated::of(&part, self.jobs, &recorded(&part));
+        let running = found.running.filter(|at| self.found.running.is_none_or(|without| *at < without))?;
+        let (admitted, ..) = found.admitted?;
+        Some(Remedy { change, admitted, running, victims: found.victims })
+    }
+
+    /// Of changes by 1 to `most` steps, the smallest with which Kueue preempts others at once, the smallest with which
+    /// it admits the workload at once, and the smallest that helps at all. Those that do not help, and those that help
+    /// no more than a smaller one, are left out.
+    fn steps(&self, most: i64, with: &dyn Fn(i64) -> (Rehearsal, QueueChange), changes: &mut Vec<Remedy>) {
+        let remedy = |steps: i64| {
+            let (changed, change) = with(steps);
+            self.remedy(&changed, change)
+        };
+        let reaches = |wanted: AtOnce| least(1, most, |steps| self.at_once(&with(steps).0) >= wanted);
+        let any = least(1, most, |steps| remedy(steps).is_some());
+        let steps: BTreeSet<i64> =
+            [any, reaches(AtOnce::Preempts), reaches(AtOnce::Admits)].into_iter().flatten().collect();
+        let mut kept: Vec<Remedy> = Vec::new();
+        for remedy in steps.into_iter().filter_map(remedy) {
+            let is_better = |last: &Remedy| {
+                remedy.running < last.running
+                    || (remedy.running == last.running && remedy.victims.len() < last.victims.len())
+            };
+            if kept.last().is_none_or(is_better) {
+                kept.push(remedy);
+            }
+        }
+        changes.extend(kept);
+    }
+
+    fn quotas(&self, workload: &QueuedWorkload, queue: &str, changes: &mut Vec<Remedy>) {
+        if self.found.admitted.as_ref().is_some_and(|(at, ..)| *at == self.found.submitted) {
+            return;
+        }
+        let objects = objects(self.rehearsal);
+        let Some(object) = objects.iter().rfind(|object| is_object(object, "ClusterQueue", queue)) else { return };
+        let mut stated = Vec::new();
+        each_quota(&mut object.clone(), &mut |flavor, quota| stated.push((flavor.to_string(), quota.clone())));
+        for (flavor, quota) in stated {
+            let resource = quota["name"].as_str().unwrap_or_default();
+            let most = requested(workload, resource);
+            let Some(from) = quantity(&quota["nominalQuota"]).filter(|_| most > 0) else { continue };
+            let place = (queue, flavor.as_str(), resource);
+            let with = |steps: i64| {
+                let to = grown(resource, from, steps);
+                let changed =
+                    with_quota(self.rehearsal, place, &|quota| quota["nominalQuota"] = Value::from(to.as_str()));
+                let change = QueueChange::Quota {
+                    queue: queue.to_string(),
+                    flavor: flavor.clone(),
+                    resource: resource.to_string(),
+                    from: shown(&quota["nominalQuota"]),
+                    to,
+                };
+                (changed, change)
+            };
+            self.steps(most, &with, changes);
+            if !quota["borrowingLimit"].is_null() {
+                let changed = with_quota(self.rehearsal, place, &|quota| quota["borrowingLimit"] = Value::Null);
+                let change = QueueChange::NoBorrowingLimit {
+                    queue: queue.to_string(),
+                    flavor: flavor.clone(),
+                    resource: resource.to_string(),
+                    from: shown(&quota["borrowingLimit"]),
+                };
+                changes.extend(self.remedy(&changed, change));
+            }
+        }
+    }
+
+    fn other_queues(&self, workload: &QueuedWorkload, changes: &mut Vec<Remedy>) {
+        let mut seen = BTreeSet::new();
+        for object in objects(self.rehearsal) {
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            let is_other = object["kind"] == "LocalQueue"
+                && object["metadata"]["namespace"] == *workload.namespace
+                && *name != *workload.queue;
+            if !is_other || !seen.insert(name.to_string()) {
+                continue;
+            }
+            let other = QueuedWorkload { queue: Arc::from(name), ..workload.clone() };
+            let change = QueueChange::LocalQueue {
+                name: name.to_string(),
+                cluster_queue: object["spec"]["clusterQueue"].as_str().unwrap_or_default().to_string(),
+            };
+            changes.extend(self.remedy(&with_workload(self.rehearsal, workload, &other), change));
+        }
+    }
+
+    fn fewer_pods(&self, workload: &QueuedWorkload, changes: &mut Vec<Remedy>) {
+        let [set] = &workload.pod_sets[..] else { return };
+        let count = i64::from(set.count);
+        let with = |fewer: i64| {
+            let to = u32::try_from(count - fewer).unwrap_or(1);
+            let mut other = workload.clone();
+            (other.pod_sets[0].count, other.pod_sets[0].min_count) = (to, None);
+            (with_workload(self.rehearsal, workload, &other), QueueChange::Pods { from: set.count, to })
+        };
+        self.steps(count - 1, &with, changes);
+    }
 }
 
 /// The objects of all lists, in order of time.
@@ -328,49 +545,6 @@ fn requested(workload: &QueuedWorkload, resource: &str) -> i64 {
     workload.pod_sets.iter().map(of_set).sum()
 }
 
-fn quotas(
-    rehearsal: &Rehearsal,
-    job: JobId,
-    (workload, queue): (&QueuedWorkload, &str),
-    changes: &mut Vec<QueueChange>,
-) {
-    let objects = objects(rehearsal);
-    let Some(object) = objects.iter().rfind(|object| is_object(object, "ClusterQueue", queue)) else { return };
-    let mut stated = Vec::new();
-    each_quota(&mut object.clone(), &mut |flavor, quota| stated.push((flavor.to_string(), quota.clone())));
-    for (flavor, quota) in stated {
-        let resource = quota["name"].as_str().unwrap_or_default();
-        let most = requested(workload, resource);
-        let Some(from) = quantity(&quota["nominalQuota"]).filter(|_| most > 0) else { continue };
-        let place = (queue, flavor.as_str(), resource);
-        let with = |steps: i64| {
-            let to = grown(resource, from, steps);
-            let changed = with_quota(rehearsal, place, &|quota| quota["nominalQuota"] = Value::from(to.as_str()));
-            is_admitted_at_once(&changed, job)
-        };
-        if let Some(steps) = least(1, most, with) {
-            changes.push(QueueChange::Quota {
-                queue: queue.to_string(),
-                flavor: flavor.clone(),
-                resource: resource.to_string(),
-                from: shown(&quota["nominalQuota"]),
-                to: grown(resource, from, steps),
-            });
-        }
-        if !quota["borrowingLimit"].is_null() {
-            let changed = with_quota(rehearsal, place, &|quota| quota["borrowingLimit"] = Value::Null);
-            if is_admitted_at_once(&changed, job) {
-                changes.push(QueueChange::NoBorrowingLimit {
-                    queue: queue.to_string(),
-                    flavor: flavor.clone(),
-                    resource: resource.to_string(),
-                    from: shown(&quota["borrowingLimit"]),
-                });
-            }
-        }
-    }
-}
-
 /// The smallest number from `low` to `high` that helps, if `high` helps. More helps at least as much.
 fn least(low: i64, high: i64, helps: impl Fn(i64) -> bool) -> Option<i64> {
     if high < low || !helps(high) {
@@ -395,40 +569,4 @@ fn with_workload(rehearsal: &Rehearsal, old: &QueuedWorkload, new: &QueuedWorklo
         }
     }
     changed
-}
-
-fn other_queues(rehearsal: &Rehearsal, job: JobId, workload: &QueuedWorkload, changes: &mut Vec<QueueChange>) {
-    let mut seen = BTreeSet::new();
-    for object in objects(rehearsal) {
-        let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        let is_other = object["kind"] == "LocalQueue"
-            && object["metadata"]["namespace"] == *workload.namespace
-            && *name != *workload.queue;
-        if !is_other || !seen.insert(name.to_string()) {
-            continue;
-        }
-        let changed =
-            with_workload(rehearsal, workload, &QueuedWorkload { queue: Arc::from(name), ..workload.clone() });
-        if is_admitted_at_once(&changed, job) {
-            changes.push(QueueChange::LocalQueue {
-                name: name.to_string(),
-                cluster_queue: object["spec"]["clusterQueue"].as_str().unwrap_or_default().to_string(),
-            });
-        }
-    }
-}
-
-fn fewer_pods(rehearsal: &Rehearsal, job: JobId, workload: &QueuedWorkload, changes: &mut Vec<QueueChange>) {
-    let [set] = &workload.pod_sets[..] else { return };
-    let count = i64::from(set.count);
-    let with = |fewer: i64| {
-        let mut other = workload.clone();
-        other.pod_sets[0].count = u32::try_from(count - fewer).unwrap_or(1);
-        other.pod_sets[0].min_count = None;
-        is_admitted_at_once(&with_workload(rehearsal, workload, &other), job)
-    };
-    if let Some(fewer) = least(1, count - 1, with) {
-        let to = u32::try_from(count - fewer).unwrap_or(1);
-        changes.push(QueueChange::Pods { from: set.count, to });
-    }
 }

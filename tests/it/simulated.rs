@@ -11,6 +11,10 @@ trials! {
         a_time_after_the_end_is_not_simulated,
         pods_that_arrive_at_once_are_tried_by_creation_then_as_listed,
         a_remedy_names_all_that_is_in_the_way,
+        pods_that_fit_no_empty_node_never_run,
+        a_workload_that_is_preempted_again_and_again_is_named_once,
+        changes_are_those_with_which_the_pods_run_earlier,
+        a_change_that_helps_later_is_better_than_none,
     ]
 }
 
@@ -208,4 +212,119 @@ fn a_remedy_names_all_that_is_in_the_way() {
     let said = stdout(dir.path(), &["test", "s.yaml"], 1);
     let wanted = "change    cpu-a would fit without node_affinity_mismatch and with 3 GPUs free instead of 0\n";
     assert!(said.contains(wanted), "{said}");
+}
+
+/// What is said about one more workload at 10m, in these words of dryrack.
+fn asked_of_scenario(scenario: &str, with: &str, code: i32) -> String {
+    let dir = written(&[("s.yaml", scenario), ("with.yaml", with)]);
+    stdout(dir.path(), &["simulate", "s.yaml", "--with", "with.yaml", "--at", "10m"], code)
+}
+
+/// The nodes have 8 GPUs each, and the quota is 16.
+fn pods_that_fit_no_empty_node_never_run() {
+    let scenario = "\
+scenario: The quota is larger than a node
+kueue: {cluster_queues: [{name: q, quota: {h100: {gpus: 16}}}]}
+nodes: [{name: n, count: 2, machine: h100-80g-x8}]
+until: 12h
+jobs: [{name: x, queue: q, gpus: 1, duration: 1m}]
+";
+    let ask = |job: &str, code: i32| asked_of_scenario(scenario, &format!("{{name: new, {job}}}"), code);
+    let said = ask("queue: q, gpus: 12", 1);
+    assert!(said.contains("admitted   at once, by ClusterQueue q\n"), "{said}");
+    assert!(said.contains("running    never, even if all nodes are empty: no node has 12 GPUs"), "{said}");
+    assert!(!said.contains("quota of"), "{said}");
+    // The queue refuses 20 GPUs, but more quota would not help.
+    let said = ask("queue: q, gpus: 20", 1);
+    assert!(said.contains("admitted   no, simulated until 12h"), "{said}");
+    assert!(said.contains("running    never, even if all nodes are empty: no node has 20 GPUs"), "{said}");
+    assert!(!said.contains("quota of"), "{said}");
+    // Each node has room for one pod of 5 GPUs, which runs until after the end.
+    let said = ask("queue: q, replicas: 3, gpus: 5, duration: 20h", 1);
+    assert!(said.contains("running    never all at once: at most 2 of 3 pods if all nodes are empty"), "{said}");
+    assert!(
+        said.contains("  2 pods instead of 3\n    admitted at 10m, all pods run at 10m, preempts nobody\n"),
+        "{said}"
+    );
+    assert!(!said.contains("quota of"), "{said}");
+    let said = ask("gpus: 12", 1);
+    assert!(said.contains("running    never, even if all nodes are empty: no node has 12 GPUs"), "{said}");
+}
+
+/// Two queues with 8 GPUs each in a cohort. `low` has 12 GPUs of them until 2h, `mid` 4 from 5m to 3h5m.
+const COHORT: &str = "\
+scenario: Two queues in a cohort
+kueue:
+  cluster_queues:
+    - {name: research, cohort: co, quota: {h100: {gpus: 8}}, preemption: {within: LowerPriority}}
+    - {name: product, cohort: co, quota: {h100: {gpus: 8}}, preemption: {reclaim: Any, within: LowerPriority}}
+nodes: [{name: n, count: 2, machine: h100-80g-x8}]
+jobs:
+  - {name: low, queue: research, replicas: 12, gpus: 1, duration: 2h, priority: 0}
+  - {name: mid, at: 5m, queue: product, replicas: 4, gpus: 1, duration: 3h, priority: 5}
+until: 12h
+";
+
+/// Six pods with a GPU each.
+fn six(annotations: &str) -> String {
+    format!(
+        "apiVersion: batch/v1\n\
+         kind: Job\n\
+         metadata: {{name: new, labels: {{kueue.x-k8s.io/queue-name: product}}, annotations: {{{annotations}}}}}\n\
+         spec:\n  \
+           parallelism: 6\n  \
+           completions: 6\n  \
+           template:\n    \
+             metadata: {{annotations: {{dryrack/duration: 20m}}}}\n    \
+             spec:\n      \
+               restartPolicy: Never\n      \
+               containers: [{{name: c, image: x, resources: {{limits: {{nvidia.com/gpu: 1}}}}}}]\n"
+    )
+}
+
+/// With fewer pods `new` may reclaim quota, and with all six it may not, so it preempts `low` in vain in each second
+/// until `mid` ends.
+fn a_workload_that_is_preempted_again_and_again_is_named_once() {
+    let said = asked_of_scenario(COHORT, &six("kueue.x-k8s.io/job-min-parallelism: \"2\""), 0);
+    assert!(said.contains("admitted   at 3h5m, after 2h55m"), "{said}");
+    let line = "preempts   low, 10500 times from 10m to 3h4m59s (in_cohort_reclamation)\n";
+    assert!(said.contains(line), "{said}");
+    assert!(said.contains("again      low is admitted again after each preemption, before job-new\n"), "{said}");
+}
+
+/// `product` uses 4 of its 8 GPUs. So it may reclaim 4 for `new`, or 6 with a quota of 10. With a quota of 14, `new` would
+/// be admitted without a preemption, and wait for GPUs until `low` ends.
+fn changes_are_those_with_which_the_pods_run_earlier() {
+    let said = asked_of_scenario(COHORT, &six(""), 0);
+    assert!(said.contains("running    all pods at 2h\n"), "{said}");
+    let with = "    admitted at 10m1s, all pods run at 10m1s, preempts low at 10m (in_cohort_reclamation)\n";
+    for change in ["a quota of 10 nvidia.com/gpu of h100 in ClusterQueue product, instead of 8", "4 pods instead of 6"]
+    {
+        assert!(said.contains(&format!("  {change}\n{with}")), "{change}: {said}");
+    }
+    assert!(!said.contains("a quota of 14"), "{said}");
+}
+
+/// `large` has 4 free GPUs until `busy` ends after an hour.
+fn a_change_that_helps_later_is_better_than_none() {
+    let scenario = "\
+scenario: Another queue helps after a while
+kueue:
+  cluster_queues:
+    - {name: small, quota: {h100: {gpus: 4}}}
+    - {name: large, quota: {h100: {gpus: 12}}}
+nodes: [{name: n, count: 2, machine: h100-80g-x8}]
+jobs: [{name: busy, queue: large, gpus: 8, duration: 1h}]
+until: 12h
+";
+    let said = asked_of_scenario(scenario, "{name: new, queue: small, replicas: 8, gpus: 1, duration: 20m}", 1);
+    let at_once = "    admitted at 10m, all pods run at 10m, preempts nobody\n";
+    let wanted = [
+        format!("  a quota of 8 nvidia.com/gpu of h100 in ClusterQueue small, instead of 4\n{at_once}"),
+        format!("  4 pods instead of 8\n{at_once}"),
+        "  LocalQueue large (ClusterQueue large)\n    admitted at 1h, all pods run at 1h, preempts nobody\n"
+            .to_string(),
+    ]
+    .concat();
+    assert!(said.ends_with(&wanted), "{said}");
 }
