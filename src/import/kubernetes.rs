@@ -57,6 +57,13 @@ pub fn import_kubernetes(source: &ClusterSource<'_>, names: Names) -> Result<Imp
         let help = "write `kubectl get nodes,pods -A -o json` to a file, and name it";
         report.error_with_help(place, "these files have no nodes, pods or other objects that a rehearsal uses", help);
     }
+    let current: Vec<Object> = manifests.current().map(Object::without_foreign_annotations).collect();
+    let new = (names == Names::Numbered).then(|| NewNames::of(&current));
+    let help = "compare the whole value instead, or leave the object out: a part of a replaced name would show the name, \
+                and would not fit the new one";
+    for (place, message) in new.iter().flat_map(|new| new.untranslatable(&current)) {
+        report.error_with_help(place, message, help);
+    }
     let has_errors = report.has_errors();
     let diagnostics = report.finish();
     if has_errors {
@@ -68,15 +75,11 @@ pub fn import_kubernetes(source: &ClusterSource<'_>, names: Names) -> Result<Imp
         format!("{} ({bound} on nodes)", counted(cluster.pods.len(), "pod")),
         format!("{} with pods to make", counted(cluster.controllers.len(), "controller")),
     ];
-    let current: Vec<Object> = manifests.current().map(Object::without_foreign_annotations).collect();
-    let (objects, table) = match names {
-        Names::Kept => (current, None),
-        Names::Numbered => {
-            let new = NewNames::of(&current);
-            let row = |(what, old, name): (&str, &str, &str)| [what, old, name].map(str::to_string);
-            let table: Vec<[String; 3]> = new.table().map(row).collect();
-            (current.iter().map(|object| new.apply(object)).collect(), Some(table))
-        }
+    let row = |(what, old, name): (&str, &str, &str)| [what, old, name].map(str::to_string);
+    let table = new.as_ref().map(|new| new.table().map(row).collect());
+    let objects = match &new {
+        Some(new) => current.iter().map(|object| new.apply(object)).collect(),
+        None => current,
     };
     let mut files = grouped(&objects);
     files.push((SCENARIO.to_string(), scenario(&files, &holds)));

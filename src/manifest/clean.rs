@@ -107,7 +107,8 @@ impl<'t> Cleaner<'_, 't> {
             | Shape::NameOfKind(_)
             | Shape::LabelValue(_)
             | Shape::Parts
-            | Shape::Qualified => self.text(tree).map(Value::from),
+            | Shape::Qualified
+            | Shape::GroupVersion => self.text(tree).map(Value::from),
             Shape::Expression => self.expression(tree),
             Shape::Word(words) => self.word(tree, words),
             Shape::Whole { least, most } => self.whole(tree, *least, *most),

@@ -44,6 +44,12 @@ pub enum Named {
     Serial,
     /// An attribute of a device, which may begin with a driver and a slash.
     Attribute,
+    /// A text in an attribute of a device.
+    AttributeText,
+    /// The group of the kind of an owner.
+    Group,
+    /// The kind of an owner.
+    OwnerKind,
 }
 
 /// The data that a field holds.
@@ -62,6 +68,8 @@ pub enum Shape {
     Parts,
     /// A name that may begin with a driver and a slash.
     Qualified,
+    /// The group and the version of a kind.
+    GroupVersion,
     /// An expression of CEL.
     Expression,
     Word(&'static [&'static str]),

@@ -178,7 +178,7 @@ const ATTRIBUTE: Fields = Fields::of(
     &[
         ("int", Shape::Whole { least: i64::MIN, most: i64::MAX }),
         ("bool", Shape::Bool),
-        ("string", Shape::Text),
+        ("string", Shape::Name(Named::AttributeText)),
         ("version", Shape::Text),
     ],
 );

@@ -35,7 +35,7 @@ pub const RUNTIME_CLASS: Fields = Fields::of(
     &[
         ("metadata", METADATA),
         // The API server requires it, so it is no field to warn about.
-        ("handler", Shape::Text),
+        ("handler", Shape::Name(Named::RuntimeClass)),
         ("overhead", Shape::Fields(&Fields::of("the overhead of a runtime class", &[("podFixed", RESOURCES)]))),
         ("scheduling", Shape::Fields(&RUNTIME_SCHEDULING)),
     ],

@@ -73,8 +73,8 @@ pub const METADATA: Shape = Shape::Fields(&META);
 const OWNER: Fields = Fields::of(
     "an owner reference",
     &[
-        ("apiVersion", Shape::Text),
-        ("kind", Shape::Text),
+        ("apiVersion", Shape::GroupVersion),
+        ("kind", Shape::Name(Named::OwnerKind)),
         ("name", Shape::NameOfKind("kind")),
         ("uid", Shape::Name(Named::Uid)),
         ("controller", Shape::Bool),

@@ -160,6 +160,100 @@ items:
     assert_eq!(table[&("image", "image-1:1")], "zeus.corp/train:latest");
 }
 
+/// A cluster whose names look like those of Kubernetes and of vendors.
+const LIKE_WELL_KNOWN: &str = "
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Node, metadata: {name: n1, labels: {nvidia.com/mig.config: acme-layout,
+   nvidia.com/device-plugin.config: acme-plugin, amd.com/gpu.family: acmefam, node.kubernetes.io/instance-type: acme-metal,
+   node-role.kubernetes.io/acme-team: '', kubernetes.io/acme: acmex, nvidia.com/gpu.product: NVIDIA-A100,
+   node-role.kubernetes.io/control-plane: ''}},
+   spec: {taints: [{key: nvidia.com/gpu, value: acme-reserved, effect: NoSchedule},
+   {key: node.kubernetes.io/acmeteam, effect: NoSchedule}, {key: node.kubernetes.io/not-ready, effect: NoSchedule}]},
+   status: {allocatable: {cpu: 8, nvidia.com/acme-gpu: 2, nvidia.com/mig-1g.10gb: 3}}}
+- {apiVersion: v1, kind: Pod, metadata: {name: p, namespace: default, ownerReferences: [
+   {apiVersion: acme.corp/v1, kind: AcmeKind, name: r, uid: u, controller: true}]},
+   spec: {runtimeClassName: rc, containers: [{name: c, image: i, resources: {limits: {nvidia.com/acme-gpu: 1}}}]}}
+- {apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: rc}, handler: acmehandler}
+- apiVersion: resource.k8s.io/v1
+  kind: DeviceClass
+  metadata: {name: c}
+  spec:
+    selectors:
+    - cel:
+        expression: |-
+          EXPRESSION
+- {apiVersion: resource.k8s.io/v1, kind: ResourceSlice, metadata: {name: s}, spec: {driver: gpu.acme.com,
+   nodeName: n1, pool: {name: p, resourceSliceCount: 1}, devices: [{name: d, attributes: {
+   model: {string: acmemodel}, productName: {string: NVIDIA A100-SXM4-80GB}}}]}}
+";
+
+/// The cluster with this expression.
+fn with_expression(expression: &str) -> Manifests {
+    crate::tests::read(&LIKE_WELL_KNOWN.replace("EXPRESSION", expression)).0
+}
+
+#[test]
+fn names_that_look_well_known_are_replaced() {
+    let manifests = with_expression(
+        "device.driver == 'gpu.acme.com' && device.attributes['gpu.acme.com'].model in ['acmemodel', 'acmeother'] && \
+         device.attributes['gpu.acme.com'].productName.startsWith('NVIDIA') // acme's",
+    );
+    let (names, written) = renamed(&manifests);
+    assert!(!written.to_lowercase().contains("acme"), "{written}");
+    let kept = [
+        "NVIDIA-A100",
+        "node-role.kubernetes.io/control-plane",
+        "nvidia.com/mig-1g.10gb",
+        "node.kubernetes.io/not-ready",
+        "key: nvidia.com/gpu",
+        "NVIDIA A100-SXM4-80GB",
+        // A device of such a driver counts as a GPU.
+        "driver: gpu.driver-1.example",
+    ];
+    for kept in kept {
+        assert!(written.contains(kept), "{kept} is gone:\n{written}");
+    }
+    assert!(names.untranslatable(&manifests.objects).is_empty());
+    // The expression and the device have the same new name.
+    let model = names.new_name(Named::AttributeText, "acmemodel").expect("it is replaced");
+    assert_eq!(written.matches(model).count(), 2, "{written}");
+}
+
+#[test]
+fn expressions_that_cannot_be_translated_are_told() {
+    let told = |expression: &str| {
+        let manifests = with_expression(expression);
+        let found = NewNames::of(&manifests.objects).untranslatable(&manifests.objects);
+        found.into_iter().map(|(_, message)| message).collect::<Vec<_>>()
+    };
+    for expression in [
+        "device.driver.endsWith('acme.com')",
+        "device.attributes['gpu.acme.com'].model.startsWith('acmem')",
+        "device.attributes['gpu.acme.com'].model.matches(r'acme.*')",
+        "device.attributes['gpu.acme.com'].model.lowerAscii().contains('odel')",
+        "device.attributes['gpu.acme.com'].model == 'acme' + 'model'",
+        r"device.attributes['gpu.acme.com'].model == 'acm\x65model'",
+        "'acmemodel and more'.startsWith(device.attributes['gpu.acme.com'].model)",
+        // Holds only for the old name.
+        "device.driver.endsWith('.com')",
+    ] {
+        let found = told(expression);
+        assert_eq!(found.len(), 1, "{expression}: {found:?}");
+        assert!(found[0].contains(expression) && found[0].contains("DeviceClass c"), "{found:?}");
+    }
+    for expression in [
+        "device.driver == 'gpu.acme.com' // it's ours",
+        "device.driver.startsWith('gpu.')",
+        "device.attributes['gpu.acme.com'].productName.contains('A100')",
+        "device.capacity['gpu.acme.com'].memory.isGreaterThan(quantity('40Gi'))",
+        "['acmemodel', '''acmeother'''].exists(each, each == device.attributes['gpu.acme.com'].model)",
+    ] {
+        assert_eq!(told(expression), Vec::<String>::new(), "{expression}");
+    }
+}
+
 #[test]
 fn new_names_are_in_the_order_of_the_old_ones() {
     let rows: [(Named, &[&str]); 4] = [

@@ -59,6 +59,7 @@ fn visit(value: &mut Value, shape: &'static Shape, own: Named, beside: &Map<Stri
         }
         Shape::Parts => parts(value, visitor),
         Shape::Qualified => qualified(value, visitor),
+        Shape::GroupVersion => group(value, visitor),
         Shape::List(item) => {
             value.as_array_mut().into_iter().flatten().for_each(|each| visit(each, item, own, beside, visitor));
         }
@@ -146,5 +147,15 @@ fn qualified(value: &mut Value, visitor: &mut Visitor<'_>) {
         && let Some(new) = renamed_key(Named::Attribute, text, visitor)
     {
         *text = new;
+    }
+}
+
+/// The group of a kind, before its version.
+fn group(value: &mut Value, visitor: &mut Visitor<'_>) {
+    if let Value::String(text) = value
+        && let Some((group, version)) = text.split_once('/')
+        && let Some(new) = visitor(Named::Group, group)
+    {
+        *text = format!("{new}/{version}");
     }
 }
