@@ -300,13 +300,15 @@ fn a_gang_never_fits_if_a_set_alone_does_not_or_if_the_search_tries_every_choice
     assert_eq!(refusal(&three, with_gpus(3)), None);
     let four = [all_of(1, whole_gpus(2)), all_of(2, whole_gpus(1))];
     assert_eq!(refusal(&four, with_gpus(3)), Some(Refusal::Never));
-    // Other GPUs might do: of another model, with memory that is part of the RAM, or with room for more shares.
-    assert_eq!(refusal(&four, node(&["a", "a", "b"])), Some(Refusal::Unfit));
+    // There are too few GPUs and shares in all.
+    assert_eq!(refusal(&four, node(&["a", "a", "b"])), Some(Refusal::Never));
+    assert_eq!(refusal(&[all_of(1, shares(1, 600)), all_of(1, shares(1, 700))], with_gpus(1)), Some(Refusal::Never));
+    // Other GPUs might do: with memory that is part of the RAM, or with room for more shares.
     let mut unified = with_gpus(2);
     unified.gpus.iter_mut().for_each(|gpu| gpu.unified = true);
     let two = [all_of(1, whole_gpus(1)), all_of(1, with_ram(1, whole_gpus(1)))];
     assert_eq!(refusal(&two, unified), Some(Refusal::Unfit));
-    assert_eq!(refusal(&[all_of(1, shares(1, 600)), all_of(1, shares(1, 700))], with_gpus(1)), Some(Refusal::Unfit));
+    assert_eq!(refusal(&[all_of(2, shares(1, 600)), all_of(1, shares(1, 700))], with_gpus(2)), Some(Refusal::Unfit));
     // No share of this model is there at all.
     let missing = gpu_task(1, GpuTake::Share(GpuShare::new(600)), &["z"]);
     assert_eq!(refusal(&[all_of(1, cpu_task(1)), all_of(1, missing)], with_gpus(1)), Some(Refusal::Never));
