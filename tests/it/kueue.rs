@@ -8,7 +8,7 @@ use std::path::Path;
 use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 
-use crate::cli::{stderr, stdout};
+use crate::cli::{dryrack, stderr, stdout};
 
 trials! {
     Nothing: [
@@ -294,7 +294,9 @@ fn recorded_worlds_are_admitted_alike_in_a_scenario() {
         let until = last["t"].as_i64().expect("a time") + 59;
         let text_of_world = scenario(&world, &steps, until).to_string();
         std::fs::write(folder.path().join("world.yaml"), text_of_world).expect("written");
-        stdout(folder.path(), &["run", "world.yaml", "--out", "out"], 0);
+        // Some recorded workloads can never run on the nodes of their world, whatever Kueue admits, so the run fails.
+        let output = dryrack(folder.path(), &["run", "world.yaml", "--out", "out"]).output().expect("built");
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&output.stderr));
         let (held, ran) = held(&folder.path().join("out/events.jsonl"));
         let durations = durations(&steps);
         for step in &steps {
