@@ -443,8 +443,11 @@ fn what_fails(comparison: &Comparison) -> String {
         [(constraint, 1)] => format!(" {constraint} fails."),
         [(constraint, _)] => format!(" {constraint} fails with each of them."),
         _ => {
-            let named: Vec<String> =
-                counts.iter().take(NAMED).map(|(constraint, count)| format!("{constraint} with {count}")).collect();
+            let named: Vec<String> = counts
+                .iter()
+                .take(NAMED)
+                .map(|(constraint, count)| format!("{constraint} in {count} of them"))
+                .collect();
             let more = if counts.len() > NAMED { " and others" } else { "" };
             format!(" What fails first: {}{more}.", named.join(", "))
         }
@@ -577,6 +580,9 @@ mod tests {
         let none = "None of the 3 alternatives that were run meets the constraint.";
         let (wait, placed) = ("p95(queue_wait) <= 30m", "placed >= 99%");
         assert_eq!(of([wait; 3]), format!("{none} {wait} fails with each of them."));
-        assert_eq!(of([placed, wait, wait]), format!("{none} What fails first: {wait} with 2, {placed} with 1."));
+        assert_eq!(
+            of([placed, wait, wait]),
+            format!("{none} What fails first: {wait} in 2 of them, {placed} in 1 of them.")
+        );
     }
 }
