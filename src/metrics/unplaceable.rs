@@ -58,8 +58,8 @@ impl NeverFits {
 }
 
 /// Finds jobs that wait at the end, were never placed, and of which no decision said that they never fit: a decision of
-/// kube-scheduler does not say so, and a job behind the head of its queue is not judged during the run. Also finds those that an own
-/// filter refuses although all nodes are empty at the end of the run.
+/// kube-scheduler does not say so, and a job behind the head of its queue is not judged during the run. Also finds those
+/// that an own filter refuses at the end of the run although all nodes are ready and empty.
 pub fn find_never_fits(jobs: &mut Records<JobAccount>, rehearsal: &Rehearsal, end: SimTime) {
     let is_open =
         |replica: &ReplicaAccount| replica.placed.is_none() && replica.outcome.is_none() && replica.never.is_none();
@@ -75,7 +75,10 @@ pub fn find_never_fits(jobs: &mut Records<JobAccount>, rehearsal: &Rehearsal, en
     let stages = &rehearsal.profile.scheduler;
     let judge = |demand: &Demand| {
         let (refusal, reasons) = evaluate(stages, demand, &fleet, Grouping::Classes);
-        let own = reasons.iter().map(|(reason, _)| reason).find(|reason| matches!(reason, Reason::Own(_)));
+        let reasons_of_nodes = || reasons.iter().map(|(reason, _)| reason);
+        // A node that is declared as not ready might pass the filter if it were ready.
+        let is_of_ready_nodes = !reasons_of_nodes().any(Reason::is_of_state_or_pick);
+        let own = reasons_of_nodes().find(|reason| is_of_ready_nodes && matches!(reason, Reason::Own(_)));
         match ever_fits(stages, demand, &fleet) {
             false => (Some(NeverFits::of(&reasons)), None),
             true => (None, own.filter(|_| refusal.is_some())),

@@ -386,9 +386,15 @@ fn what_an_own_filter_refuses_on_empty_nodes_is_told() {
                    {filter: eight, unless: \"gpus.free < 8\", because: my_rule}]\n";
     std::fs::write(dir.path().join("mine.yaml"), profile).expect("a folder of our own");
     let text = format!("{TWO_NODES}profile: ./mine.yaml\nuntil: 1h\njobs: [{{name: x, gpus: 1, duration: 10m}}]\n");
-    std::fs::write(dir.path().join("s.yaml"), text).expect("a folder of our own");
+    std::fs::write(dir.path().join("s.yaml"), &text).expect("a folder of our own");
     let said = stdout(dir.path(), &["run", "s.yaml"], 1);
     let told = "1 waiting job is refused as my_rule by an expression filter of the profile even if all nodes are ready and empty";
     assert!(said.contains(told), "{said}");
     assert!(said.contains("FAIL  every job can run if all nodes are ready and empty"), "{said}");
+
+    // The node that is not ready might pass the filter, so nothing is said about empty nodes.
+    let third = "  - {name: c, cpus: 64, ram: 512GiB, gpus: [{type: h100-80g, count: 8}], state: not_ready}\n";
+    std::fs::write(dir.path().join("s.yaml"), text.replace("profile:", &format!("{third}profile:"))).expect("as above");
+    let said = stdout(dir.path(), &["run", "s.yaml"], 0);
+    assert!(!said.contains("even if all nodes are ready and empty\n"), "{said}");
 }
