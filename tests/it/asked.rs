@@ -11,32 +11,36 @@ trials! {
     ]
 }
 
-/// Counts its questions once an hour, and places the job at the thirtieth hour.
-const HOURLY: &str = r#"
+/// A scheduler in Python that sets `answer["decisions"]` in these lines, which may read `message`.
+pub fn answering(lines: &str) -> String {
+    let lines: String = lines.lines().map(|line| format!("        {line}\n")).collect();
+    format!(
+        r#"
 import json, sys
-HOUR = 3600 * 10**9
 for line in sys.stdin:
     message = json.loads(line)
     if message["type"] == "hello":
-        print('{"type":"hello","protocol":1,"name":"hourly","version":"1"}', flush=True)
+        print('{{"type":"hello","protocol":1,"name":"test","version":"1"}}', flush=True)
     elif message["type"] == "decide":
-        now = message["now"]
-        place = {"do": "place", "run": "job/0/1", "parts": [{"node": "alpha", "gpus": [0]}]}
-        decisions = [place] if now == 30 * HOUR and message["waiting"] else []
-        print(json.dumps({"type": "decisions", "id": message["id"], "wake_at": now + HOUR, "decisions": decisions}), flush=True)
+        answer = {{"type": "decisions", "id": message["id"]}}
+{lines}        print(json.dumps(answer), flush=True)
+"#
+    )
+}
+
+/// Asks to be called every hour, and places the job at the thirtieth.
+const HOURLY: &str = r#"
+now, hour = message["now"], 3600 * 10**9
+place = {"do": "place", "run": "job/0/1", "parts": [{"node": "alpha", "gpus": [0]}]}
+answer["decisions"] = [place] if now == 30 * hour and message["waiting"] else []
+answer["wake_at"] = now + hour
 "#;
 
 /// Places the job on a node that does not exist, then where it fits.
 const MISTAKEN: &str = r#"
-import json, sys
-for line in sys.stdin:
-    message = json.loads(line)
-    if message["type"] == "hello":
-        print('{"type":"hello","protocol":1,"name":"mistaken","version":"1"}', flush=True)
-    elif message["type"] == "decide":
-        node = "alpha" if message["id"] > 2 else "nowhere"
-        place = {"do": "place", "run": "job/0/1", "parts": [{"node": node, "gpus": [0]}]}
-        print(json.dumps({"type": "decisions", "id": message["id"], "decisions": [place] if message["waiting"] else []}), flush=True)
+node = "alpha" if message["id"] > 2 else "nowhere"
+place = {"do": "place", "run": "job/0/1", "parts": [{"node": node, "gpus": [0]}]}
+answer["decisions"] = [place] if message["waiting"] else []
 "#;
 
 fn write(dir: &Path, program: &str, until: &str) {
@@ -47,7 +51,7 @@ fn write(dir: &Path, program: &str, until: &str) {
     );
     let text = if until.is_empty() { text.replace("until: \n", "") } else { text };
     std::fs::write(dir.join("it.yaml"), text).expect("a folder of our own");
-    std::fs::write(dir.join("program.py"), program).expect("a folder of our own");
+    std::fs::write(dir.join("program.py"), answering(program)).expect("a folder of our own");
 }
 
 fn a_program_is_asked_again_until_the_end_that_the_file_states() {

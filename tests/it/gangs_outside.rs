@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::asked::answering;
 use crate::cli::{dryrack, stdout, written};
 use crate::outside::validator;
 
@@ -31,20 +32,11 @@ expect:
   - {count: safety_broken, is: 0}
 ";
 
-/// Answers each question about a run with the parts of `PARTS`, a dict from the name of the run to a list of parts.
-const PROGRAM: &str = r#"
-import json, sys
-for line in sys.stdin:
-    message = json.loads(line)
-    if message["type"] == "hello":
-        print('{"type":"hello","protocol":1,"name":"gangs","version":"1"}', flush=True)
-    elif message["type"] == "decide":
-        decisions = [{"do": "place", "run": run, "parts": PARTS[run]} for run in message["waiting"] if run in PARTS]
-        print(json.dumps({"type": "decisions", "id": message["id"], "decisions": decisions}), flush=True)
-"#;
-
+/// Answers each question about a run with its parts, given as a dict from the name of the run.
 fn program(parts: &str) -> String {
-    format!("PARTS = {parts}\n{PROGRAM}")
+    let place = r#"{"do": "place", "run": run, "parts": PARTS[run]}"#;
+    let decisions = format!(r#"answer["decisions"] = [{place} for run in message["waiting"] if run in PARTS]"#);
+    format!("PARTS = {parts}\n{}", answering(&decisions))
 }
 
 const RIGHT: &str = r#"{
