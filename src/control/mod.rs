@@ -40,6 +40,8 @@ mod policies;
 mod polled;
 mod profile;
 mod profile_error;
+#[cfg(test)]
+mod profile_tests;
 mod queue;
 mod reconfigure;
 mod safety;

@@ -11,28 +11,7 @@ use dryrack_workload::{GpuDemand, GpuTake, TaskDemand};
 pub const GPU_MEMORY: Bytes = Bytes::from_gib(80);
 
 /// The first node that fits, in order of declaration, as in the profile `first-fit`.
-const FIRST_FIT: &str = r#"{
-  "order": ["priority", "submitted"], "discipline": "skipping", "lines": "one", "backfill": "none",
-  "filters": [{"stage": "picked"}, {"stage": "labels"}, {"stage": "ready"}, {"stage": "compatible"}, {"stage": "resources"}],
-  "scorers": [], "ties": "first", "gangs": "demand", "gpus": "first", "never_fits": "end", "unfit": "wait",
-  "offers": {
-    "pool": "chosen_fleet", "cluster_only": true, "fit_test": "none", "multinode_takes": "whole_host",
-    "split_hosts_for_multinode": "when_free", "pins_master_region": "always", "gang": "whole",
-    "network_host_when": "all_blocks", "new_instances": "never", "hosts_without_gpus": "exempt",
-    "order": ["price", "unsplit_first"], "plan_order": ["price", "unsplit_first"], "known_gpus": "gpuhunt-0.1.34"
-  },
-  "deployments": {
-    "filters": ["picked", "labels", "ready", "compatible"], "runners": ["cuda"], "default_selector": "none",
-    "arguments": "keyed",
-    "utilization": {"default": 0.9, "categories": ["llm"], "architectures": [], "unreadable": "refused", "range": "part"},
-    "need": {"rounding": "whole_bytes", "unreadable": "ignored"},
-    "divisible": {"by": ["heads"], "tested": "tensor_parallel_or_picked", "indivisible": "refused"},
-    "accounting": "ledger", "pool": "each_kind", "generators": [{"stage": "even_gpus"}],
-    "layers": {"stages": ["whole_on_gpu"], "short_of_ram": "passed_over"},
-    "spread": {"rule": "relative", "subordinates": "counted"}, "binpack": {"subordinates": "counted", "absent": "zero"},
-    "readiness": {"weight": 0}, "evaluation": {"checks": [], "architectures": []}
-  }
-}"#;
+const FIRST_FIT: &str = include_str!("test_options.json");
 
 pub fn options() -> SchedulerOptions {
     serde_json::from_str(FIRST_FIT).expect("options of a profile")
