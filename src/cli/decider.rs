@@ -19,7 +19,7 @@ use dryrack_plan::open_locked;
 use dryrack_rehearse::{Rehearsed, rehearse, rehearse_decided};
 use dryrack_scenario::Outside;
 use dryrack_scheduler::Caching;
-use dryrack_units::SimTime;
+use dryrack_units::{SimTime, printable};
 
 /// The flags for a scheduler in another process.
 #[derive(Debug, Args)]
@@ -189,12 +189,13 @@ pub fn with_decider(
 /// The message about a scheduler in another process that failed and was given up.
 pub fn failure_text(failure: &outside::Failure, at: SimTime) -> String {
     let outside::Failure { fault, text, errors } = failure;
-    let mut said = format!("{}: the outside scheduler {} at {at}: {text}\n", fault.name(), fault.text());
+    let (name, what, text) = (fault.name(), fault.text(), printable(text));
+    let mut said = format!("{name}: the outside scheduler {what} at {at}: {text}\n");
     if !errors.is_empty() {
         said.push_str("  the last lines of its standard error:\n");
         let lines: Vec<&str> = errors.lines().collect();
         for line in &lines[lines.len().saturating_sub(SHOWN_ERRORS)..] {
-            said.push_str(&format!("  | {line}\n"));
+            said.push_str(&format!("  | {}\n", printable(line)));
         }
     }
     said
@@ -218,7 +219,7 @@ pub fn farewell(session: Option<&mut Started>, args: &OutsideArgs, at: SimTime) 
         warn(&format!("outside: {}\n", session.timings()));
     }
     for remark in session.remarks() {
-        warn(&format!("note: {remark}\n"));
+        warn(&format!("note: {}\n", printable(&remark)));
     }
     if let Some(failure) = session.failure() {
         warn(&failure_text(failure, at));

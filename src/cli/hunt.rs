@@ -20,7 +20,7 @@ use dryrack_hunt::{
 use dryrack_minimize::MinimizeProgress;
 use dryrack_outside::Command;
 use dryrack_report::table;
-use dryrack_units::counted;
+use dryrack_units::{counted, printable};
 
 #[derive(Debug, Args)]
 pub struct HuntArgs {
@@ -191,7 +191,7 @@ impl HuntArgs {
                     .map(|(finding, file)| {
                         vec![
                             finding.group.property.to_string(),
-                            finding.group.manner.clone(),
+                            printable(&finding.group.manner).into_owned(),
                             seeds(finding).len().to_string(),
                             said(finding.confirmed).to_string(),
                             shown(file),

@@ -13,7 +13,7 @@ use super::progress::with_line;
 use dryrack_hunt::{ALL, Arena, Breach, Confirmation, Finding, Property, SeedResult, hunt_seed, smallest};
 use dryrack_minimize::MinimizeProgress;
 use dryrack_outside::Command;
-use dryrack_units::counted;
+use dryrack_units::{counted, printable};
 
 pub fn minimize_seed(args: &MinimizeArgs, seed: u64, format: Format) -> ExitResult {
     let Some(outside) = &args.outside else {
@@ -86,13 +86,13 @@ fn tell(
             print(&format!(
                 "{bold}{} is still broken{bold:#}: {}\n  {}\n  {}\n{out}: lines {before} to {after}; {}\n",
                 finding.group.property,
-                finding.group.manner,
-                finding.account.trim(),
+                printable(&finding.group.manner),
+                printable(finding.account.trim()),
                 said(finding.confirmed),
                 counted(finding.runs as usize, "run"),
             ))?;
             if let Some(other) = others.first() {
-                let what = format!("{} ({})", other.property, other.manner);
+                let what = format!("{} ({})", other.property, printable(&other.manner));
                 let more = if others.len() > 1 { format!(" and {} more", others.len() - 1) } else { String::new() };
                 print(&format!("the world also breaks {what}{more}; --property selects another one"))?;
             }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::decider::Decider;
 use super::outside::OutsideFault;
 use super::timings::Timings;
+use dryrack_units::printable;
 
 /// The name and version that the program states.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +18,7 @@ pub struct ProgramName {
 
 impl fmt::Display for ProgramName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.name, self.version)
+        write!(f, "{} {}", printable(&self.name), printable(&self.version))
     }
 }
 

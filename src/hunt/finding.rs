@@ -5,7 +5,7 @@ use super::breach::{Breach, Group};
 use super::draw::Kind;
 use super::properties::Property;
 use dryrack_minimize::{CandidateResult, Limits, MinimizeProgress, Numbers, minimize, with_entries};
-use dryrack_units::wrapped;
+use dryrack_units::{printable, wrapped};
 
 /// The result of one seed.
 #[derive(Clone, Debug)]
@@ -155,7 +155,7 @@ fn written(
     let (title, rest) = titled.split_once('\n')?;
     let mut text = format!("{title}\n");
     let account = format!("Under {outside}: {}", breach.account.replace('\n', " "));
-    for line in wrapped(&account, 116) {
+    for line in wrapped(&printable(&account), 116) {
         text.push_str(&format!("# {line}\n"));
     }
     text.push_str(&format!("# Found by `{command}` and minimized.\n"));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use dryrack_event::{External, Input, Outside, OutsideFault};
 use dryrack_ids::{AttemptId, Names};
-use dryrack_units::{SimTime, counted};
+use dryrack_units::{SimTime, counted, printable};
 
 /// Counts the decisions of a scheduler in another process that could not be read as decisions, for example because they
 /// name an unknown node.
@@ -30,6 +30,6 @@ impl RefusedDecisions {
         let count = self.counts.values().sum::<u64>();
         let of = attempt.map_or(String::new(), |attempt| format!(", {}", names.attempt(attempt)));
         let decisions = counted(usize::try_from(count).unwrap_or(usize::MAX), "decision");
-        Some(format!("{decisions} ({}); first at {at}{of}: {text}", faults.join(", ")))
+        Some(format!("{decisions} ({}); first at {at}{of}: {text}", faults.join(", "), text = printable(text)))
     }
 }

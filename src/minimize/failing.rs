@@ -16,7 +16,7 @@ use dryrack_outside::{IdleProcess, NotStarted, Session};
 use dryrack_rehearse::{rehearse, rehearse_decided};
 use dryrack_scenario::{Loaded, Options, Outside, load_text};
 use dryrack_scheduler::Caching;
-use dryrack_units::SimTime;
+use dryrack_units::{SimTime, printable};
 use dryrack_yaml::Diagnostics;
 
 /// The beginning of a word about a broken safety rule.
@@ -197,7 +197,7 @@ fn of_program(failure: &dryrack_outside::Failure) -> Failing {
         entry: Arc::clone(&name),
         name,
         expected: "the scheduler outside decides to the end".to_string(),
-        happened: failure.text.clone(),
+        happened: printable(&failure.text).into_owned(),
     }
 }
 

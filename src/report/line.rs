@@ -10,7 +10,7 @@ use dryrack_event::{
 use dryrack_expect::{gpu_state_name, node_state_name};
 use dryrack_fleet::Placement;
 use dryrack_ids::{AttemptId, JobId, Names, NodeId};
-use dryrack_units::{SimTime, counted};
+use dryrack_units::{SimTime, counted, printable};
 
 /// The records to show. A record must meet all given conditions.
 #[derive(Clone, Debug, Default)]
@@ -32,7 +32,8 @@ struct Parts {
     reasons: Histogram,
 }
 
-/// A line such as `       20s  chat         placed      on alpha/0`; `None` if the record is no transition or the
+/// A line such as `       20s  chat         placed      on alpha/0`, with texts of other programs as [`printable`] gives
+/// them; `None` if the record is no transition or the
 /// filter excludes it.
 pub fn record_line(record: &Record, names: &Names, filter: &Filter) -> Option<String> {
     if filter.since.is_some_and(|since| record.at < since) {
@@ -50,7 +51,7 @@ pub fn record_line(record: &Record, names: &Names, filter: &Filter) -> Option<St
     }
     let at = record.at.to_string();
     let line = format!("{at:>12}  {:<20} {:<14} {}", parts.subject, parts.what, parts.detail);
-    Some(line.trim_end().to_string())
+    Some(printable(line.trim_end()).into_owned())
 }
 
 fn plain(subject: String, what: &'static str, detail: String) -> Parts {
@@ -141,7 +142,8 @@ fn outside_parts(said: &Outside, names: &Names) -> Parts {
             of(scheduler(), format!("{name} {version} decides{with}"))
         }
         Outside::Waits { attempt, reasons, text } => {
-            of(names.attempt(*attempt), with(format!("waits, {reasons}"), text))
+            let reasons = if reasons.is_empty() { String::new() } else { format!(", {reasons}") };
+            of(names.attempt(*attempt), with(format!("waits{reasons}"), text))
         }
         Outside::Preempts { attempt, by, text } => {
             let by = by.map_or(String::new(), |by| format!(" for {}", names.attempt(by)));

@@ -16,5 +16,5 @@ mod time;
 pub use amount::{Bytes, GpuShare, MilliCpu, MilliWatts, Money, Permille, RequestRate, grouped};
 pub use named::present;
 pub use score::Score;
-pub use text::{OptionalTextForm, TextForm, UnitError, counted, decimal, finite, wrapped};
+pub use text::{OptionalTextForm, TextForm, UnitError, counted, decimal, finite, printable, wrapped};
 pub use time::{SimDuration, SimTime};

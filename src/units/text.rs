@@ -219,6 +219,24 @@ pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// The text of another program, as part of a line on a terminal. Control characters, such as line feeds and the start of
+/// a terminal's escape sequence, and characters that reverse the direction of text are shown as `\n` or `\u{1b}`.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let is_odd = |letter: char| {
+        letter.is_control()
+            || matches!(letter, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    if !text.contains(is_odd) {
+        return Cow::Borrowed(text);
+    }
+    let shown = |letter: char| match letter {
+        '\n' | '\r' | '\t' => letter.escape_default().to_string(),
+        odd if is_odd(odd) => odd.escape_unicode().to_string(),
+        plain => plain.to_string(),
+    };
+    Cow::Owned(text.chars().map(shown).collect())
+}
+
 /// A number with its noun: `1 node`, `2 nodes`.
 pub fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })

@@ -64,6 +64,7 @@ mod on_slurm;
 mod openb;
 mod oracle;
 mod outside;
+mod outside_told;
 mod plans;
 mod planted;
 mod policy;
@@ -184,6 +185,7 @@ fn main() {
         asked::trials,
         gangs_outside::trials,
         outside::trials,
+        outside_told::trials,
         planted::trials,
         plans::trials,
         policy::trials,

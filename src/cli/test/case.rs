@@ -29,7 +29,7 @@ use dryrack_report::LogWriter;
 use dryrack_scenario::{Cell, Loaded, load, load_text};
 use dryrack_scheduler::Caching;
 use dryrack_swarm::RunMarks;
-use dryrack_units::counted;
+use dryrack_units::{counted, printable};
 use dryrack_yaml::Diagnostics;
 
 /// The settings that all cases share.
@@ -457,7 +457,7 @@ fn judge(
     case.status = if failed { Status::Failed } else { Status::Passed };
     if let Some(session) = session {
         session.end();
-        case.remarks = session.remarks();
+        case.remarks = session.remarks().iter().map(|remark| printable(remark).into_owned()).collect();
         let accounts = rehearsed.run_metrics.accounts();
         let refused = accounts.refused_decisions.sentence(&accounts.names);
         case.remarks.extend(refused.map(|refused| format!("{}: refused {refused}", file.display())));
