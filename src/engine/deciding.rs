@@ -13,6 +13,8 @@ pub(super) struct Deciding<'d> {
     coming: Option<(SimTime, Answer)>,
     /// Queries of the scenario that the scheduler has still to answer.
     questions: Vec<Input>,
+    /// When the scheduler was last asked.
+    pub asked_at: Option<SimTime>,
     /// When the scheduler fails for good.
     fails_at: Option<SimTime>,
     /// The commands of the current step. They are passed on to the scheduler after the step.
@@ -21,7 +23,7 @@ pub(super) struct Deciding<'d> {
 
 impl<'d> Deciding<'d> {
     pub fn new(decider: &'d mut dyn Decider) -> Deciding<'d> {
-        Deciding { decider, coming: None, questions: Vec::new(), fails_at: None, commands: Vec::new() }
+        Deciding { decider, coming: None, questions: Vec::new(), asked_at: None, fails_at: None, commands: Vec::new() }
     }
 
     /// Adds the inputs that the scheduler sends before the run begins.
@@ -88,6 +90,7 @@ impl<'d> Deciding<'d> {
         let mut answer = Answer::default();
         for question in std::mem::take(&mut self.questions) {
             let Input::Evaluate { name, demand, .. } = question else { continue };
+            self.asked_at = Some(now);
             let one = self.decider.evaluate(now, fleet, &name, &demand);
             answer.inputs.extend(one.inputs);
             answer.is_last |= one.is_last;
@@ -103,6 +106,7 @@ impl<'d> Deciding<'d> {
                 None => return,
             };
         }
+        self.asked_at = Some(now);
         let at = now.saturating_add(answer.after);
         if answer.is_last {
             self.fails_at = Some(at);

@@ -82,6 +82,9 @@ pub struct RunEnd {
     pub cut_short: bool,
     /// Whether the run ended because the scheduler in another process failed.
     pub failed: bool,
+    /// The last instant in which a scheduler in another process was asked. It may be later than `at`, if the scheduler
+    /// wanted to be asked and then decided nothing.
+    pub asked: Option<SimTime>,
 }
 
 /// How long a scheduler may continue after the last event of the world. In historic releases, some scan entries come
@@ -147,7 +150,7 @@ fn drive<'a>(
     let sinks = all.as_mut_slice();
     let mut world = World::new(rehearsal, arrival_source);
     let mut inputs = rehearsal.declarations();
-    let mut end = RunEnd { at: SimTime::ZERO, steps: 0, cut_short: false, failed: false };
+    let mut end = RunEnd { at: SimTime::ZERO, steps: 0, cut_short: false, failed: false, asked: None };
     deciding.iter_mut().for_each(|deciding| deciding.join(&mut inputs));
     let mut next = Some(SimTime::ZERO);
     let mut last_of_world = SimTime::ZERO;
@@ -167,7 +170,7 @@ fn drive<'a>(
         arrange(&mut inputs, instant);
         // Without inputs there is no step.
         while !inputs.is_empty() {
-            end = RunEnd { at: now, steps: end.steps + 1, cut_short: false, failed: false };
+            end = RunEnd { at: now, steps: end.steps + 1, cut_short: false, failed: false, asked: None };
             if let Some(progress) = options.progress {
                 progress.step.store(end.steps, Ordering::Relaxed);
                 progress.at.store(now.as_nanos(), Ordering::Relaxed);
@@ -201,6 +204,7 @@ fn drive<'a>(
         standing = if next == Some(now) { standing + 1 } else { 0 };
         assert!(standing < STANDSTILL, "time stands still at {now}: {:?}", control.next_wakeup());
     }
+    end.asked = deciding.and_then(|deciding| deciding.asked_at);
     control.assert_integrity();
     if options.checks == Checks::EveryStep && !end.cut_short {
         control.assert_nobody_waits_in_vain();

@@ -127,6 +127,10 @@ fn rehearse_with(
         (true, Some(until)) => (until, Horizon::Until(until)),
         // A replica that still runs or waits continues until `until`, although no record says so.
         (false, Some(until)) if accounts.is_anything_left() => (until, Horizon::Everything),
+        // A scheduler that asked to be called again, and then decided nothing, let this time pass.
+        (false, _) | (true, None) if accounts.is_anything_left() => {
+            (end.asked.max(Some(end.at)).unwrap_or(end.at), Horizon::Everything)
+        }
         (false, _) | (true, None) => (end.at, Horizon::Everything),
     };
     if is_decided_here {

@@ -67,7 +67,10 @@ fn a_program_is_asked_again_until_the_end_that_the_file_states() {
     write(dir.path(), HOURLY, "");
     let output = dryrack(dir.path(), &["run", "it.yaml"]).output().expect("built");
     let (said, noted) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    // It was asked once an hour until the 25th, and the job waited all the time.
+    assert!(said.contains("1d01h simulated"), "{said}");
     assert!(said.contains("1 still waiting"), "{said}");
+    assert!(said.contains("job still waits after 1d01h"), "{said}");
     assert!(noted.contains("the scheduler asked to be called at 1d2h"), "{noted}");
     assert!(noted.contains("`until:`"), "{noted}");
 }
