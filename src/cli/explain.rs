@@ -62,7 +62,7 @@ pub fn explain(args: &ExplainArgs, format: Format) -> ExitResult {
     match format {
         Format::Json => {
             let mut value = as_json(&explained, at, (job, tasks(&log.records, job)), &log.names);
-            value["refused_decisions"] = refused::as_json(&log.records, job, until);
+            value["refused_decisions"] = refused::as_json(&log.records, job, until, &log.names);
             print_json(&value)?;
         }
         Format::Human => print(&format!(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use dryrack_ids::NodeId;
+use dryrack_ids::{Names, NodeId};
 use dryrack_units::{Bytes, GpuShare, MilliCpu};
 
 /// The part of one GPU that a placement holds.
@@ -85,6 +85,25 @@ impl Placement {
 
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// The GPUs, such as `alpha/0, alpha/1`, and the names of nodes of which no GPU is taken. At most eight are listed.
+    pub fn text(&self, names: &Names) -> String {
+        const SHOWN: usize = 8;
+        let mut parts = Vec::new();
+        for claim in self.claims() {
+            let node = names.node(claim.node);
+            match claim.gpus.is_empty() {
+                true => parts.push(node.to_string()),
+                false => parts.extend(claim.gpus.iter().map(|gpu| format!("{node}/{}", gpu.index))),
+            }
+        }
+        let more = parts.len().saturating_sub(SHOWN);
+        parts.truncate(SHOWN);
+        if more > 0 {
+            parts.push(format!("{more} more"));
+        }
+        parts.join(", ")
     }
 
     pub fn touches(&self, node: NodeId) -> bool {

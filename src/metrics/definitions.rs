@@ -58,6 +58,7 @@ metrics! {
     "commits_refused", "count": "placements that were chosen and could not be committed", "";
     "deadlines_expired", "count": "states that lasted longer than their deadline", "";
     "safety_broken", "count": "commits that broke a safety rule, under a profile that allows it", "";
+    "decisions_refused", "count": "decisions of a scheduler in another process that were refused, for example because they name an unknown node or place a part of a gang; 0 if a profile decides", "";
     "policies_fired", "count": "utilization policies that fired, and ended an attempt or only observed it", "";
     "policies_warned", "count": "utilization policies that fired, and warned", "";
     "instances_made", "count": "instances of cloud fleets that existed: those that were there when the warm-up ended, and those requested after it", "";
@@ -120,9 +121,10 @@ impl Metrics {
             ratio(sum(|node| node.cpu_taken_ready), sum(|node| node.cpu_ready)),
             rows.rlscheduler_utilization(accounts),
             Value::Count(accounts.retries),
-            Value::Count(accounts.commits_refused),
+            Value::Count(accounts.refused.commits),
             Value::Count(accounts.deadlines_expired),
             Value::Count(accounts.safety_broken),
+            Value::Count(accounts.refused.decisions),
             Value::Count(accounts.policies_fired),
             Value::Count(accounts.policies_warned),
             Value::Count(accounts.instances_made),

@@ -38,7 +38,7 @@ pub use job_account::{JobAccount, ReplicaAccount};
 pub use load::{LoadAccount, Sample};
 pub use node_account::NodeAccount;
 pub use own::{MetricFunction, definition_of, definitions, register_metric};
-pub use refused::RefusedDecisions;
+pub use refused::{RefusedAccount, RefusedDecision, RefusedDecisions};
 pub use request_series::{OverRequests, RequestSeries};
 pub use run_metrics::RunMetrics;
 pub use sections::{WaitSections, wait_sections};

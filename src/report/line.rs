@@ -8,7 +8,6 @@ use dryrack_event::{
     UsageFact, UserRequest,
 };
 use dryrack_expect::{gpu_state_name, node_state_name};
-use dryrack_fleet::Placement;
 use dryrack_ids::{AttemptId, JobId, Names, NodeId};
 use dryrack_units::{SimTime, counted, printable};
 
@@ -110,8 +109,11 @@ fn input_parts(input: &Input, names: &Names) -> Option<Parts> {
             Some(Parts { nodes: vec![gpu.node], ..plain(names.gpu(*gpu), "foreign use", detail) })
         }
         Input::External(External::Decided { attempt, placement }) => {
-            let detail = if placement.is_some() { "it has a place" } else { "it is not taken" };
-            Some(Parts { job: Some(attempt.job), ..plain(names.attempt(*attempt), "outside", detail.to_string()) })
+            let detail = match placement {
+                Some(placement) => format!("it has a place on {}", placement.text(names)),
+                None => "it is not taken".to_string(),
+            };
+            Some(Parts { job: Some(attempt.job), ..plain(names.attempt(*attempt), "outside", detail) })
         }
         Input::External(External::Said(said)) => Some(outside_parts(said, names)),
         // Node reports are not shown. The events that follow from them are.
@@ -219,7 +221,7 @@ fn event_parts(event: &Event, names: &Names) -> Parts {
         }
         Event::Placed { attempt, score, placement } => Parts {
             nodes: placement.claims().iter().map(|claim| claim.node).collect(),
-            ..plainly(*attempt, "placed", format!("on {}, score {score}", place(placement, names)))
+            ..plainly(*attempt, "placed", format!("on {}, score {score}", placement.text(names)))
         },
         Event::CommitRefused { attempt, because, fallback } => {
             let then = if *fallback { "uses the next best candidate" } else { "returns to the queue" };
@@ -299,23 +301,4 @@ fn safety_name(what: dryrack_event::Safety) -> &'static str {
         Safety::GangTorn => "gang_torn",
         Safety::RequirementUnmet => "requirement_unmet",
     }
-}
-
-/// The placement, such as `alpha/0, alpha/1`; only `alpha` if no GPU is taken.
-fn place(placement: &Placement, names: &Names) -> String {
-    const SHOWN: usize = 8;
-    let mut parts = Vec::new();
-    for claim in placement.claims() {
-        let node = names.node(claim.node);
-        match claim.gpus.is_empty() {
-            true => parts.push(node.to_string()),
-            false => parts.extend(claim.gpus.iter().map(|gpu| format!("{node}/{}", gpu.index))),
-        }
-    }
-    let more = parts.len().saturating_sub(SHOWN);
-    parts.truncate(SHOWN);
-    if more > 0 {
-        parts.push(format!("{more} more"));
-    }
-    parts.join(", ")
 }

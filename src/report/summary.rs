@@ -103,6 +103,9 @@ fn ran(accounts: &RunAccount, metrics: &Metrics) -> String {
         true => "jobs       none\n".to_string(),
         false => format!("jobs       {jobs} = {}\n", parts.join(" + ")),
     };
+    // The refused commits of a scheduler in another process are among its refused decisions below.
+    let own_commits = accounts.refused.own_commits();
+    let count_of = |name: &str| if name == "commits_refused" { own_commits } else { metrics.count(name) };
     let incidents = [
         ("preemptions", "preemption", "preemptions"),
         ("retries", "retry", "retries"),
@@ -113,8 +116,8 @@ fn ran(accounts: &RunAccount, metrics: &Metrics) -> String {
         ("policies_warned", "policy warned", "policies warned"),
     ];
     let incidents: Vec<String> = (incidents.iter())
-        .filter(|(name, ..)| metrics.count(name) > 0)
-        .map(|(name, one, several)| match metrics.count(name) {
+        .filter(|(name, ..)| count_of(name) > 0)
+        .map(|(name, one, several)| match count_of(name) {
             1 => format!("1 {one}"),
             count => format!("{count} {several}"),
         })
@@ -122,7 +125,7 @@ fn ran(accounts: &RunAccount, metrics: &Metrics) -> String {
     if !incidents.is_empty() {
         text.push_str(&format!("incidents  {}\n", incidents.join(", ")));
     }
-    if let Some(refused) = accounts.refused_decisions.sentence(&accounts.names) {
+    if let Some(refused) = accounts.refused.sentence(&accounts.names) {
         let bad = AnsiColor::Red.on_default();
         text.push_str(&format!("{bad}refused    {refused}{bad:#}\n"));
     }

@@ -1,13 +1,21 @@
-//! What a user is told of the texts of a scheduler in another process.
+//! What a user is told of refused decisions of a scheduler in another process, and of its texts.
 
-use crate::cli::{dryrack, written};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::asked::answering;
+use crate::cli::{dryrack, stdout, written};
 
 trials! {
     Python: [
+        refused_decisions_are_a_metric,
+        a_test_that_passes_says_that_decisions_were_refused,
+        run_and_explain_say_what_was_refused_and_why,
         texts_of_a_program_cannot_control_a_terminal,
     ]
 }
 
+/// The program gives half of the gang a place, and both other jobs the same GPU.
 const SCENARIO: &str = "\
 scenario: A gang of two tasks, and two jobs
 outside: {command: [python3, program.py], unsafe: allowed}
@@ -17,6 +25,85 @@ jobs:
   - {name: one, at: 1m, gpus: 1, duration: 1h}
   - {name: two, at: 2m, gpus: 1, duration: 1h}
 ";
+
+/// Decides once about each run.
+const ON_ONE_GPU: &str = r#"
+decided = globals().setdefault("decided", set())
+new = [run for run in message["waiting"] if run not in decided]
+decided.update(new)
+answer["decisions"] = [{"do": "place", "run": run, "parts": [{"node": "alpha", "gpus": [0]}]} for run in new]
+"#;
+
+fn folder(scenario: &str) -> TempDir {
+    written(&[("it.yaml", scenario), ("program.py", &answering(ON_ONE_GPU))])
+}
+
+/// The same scenario, in which unsafe placements are refused.
+fn strict() -> String {
+    SCENARIO.replace("unsafe: allowed", "unsafe: refused")
+}
+
+fn json(dir: &TempDir, args: &[&str]) -> Value {
+    let said = stdout(dir.path(), &[args, &["--format", "json"]].concat(), 0);
+    serde_json::from_str(&said).expect("JSON")
+}
+
+fn refused_decisions_are_a_metric() {
+    let warm = format!("warm_up: 30s\n{SCENARIO}");
+    // Refused decisions and commits, and broken safety. The gang is refused at 0s in each.
+    for (scenario, decisions, commits, broken) in [(SCENARIO, 1, 0, 1), (&strict(), 2, 1, 0), (&warm, 0, 0, 1)] {
+        let dir = folder(scenario);
+        stdout(dir.path(), &["run", "it.yaml", "--out", "out"], 0);
+        let metrics = std::fs::read_to_string(dir.path().join("out/metrics.json")).expect("written");
+        let metrics: Value = serde_json::from_str(&metrics).expect("JSON");
+        let found = ["decisions_refused", "commits_refused", "safety_broken"].map(|name| metrics[name].as_u64());
+        assert_eq!(found, [Some(decisions), Some(commits), Some(broken)], "{scenario}");
+    }
+
+    let dir = folder(&format!("{}expect: [safety_broken == 0, decisions_refused == 0]\n", strict()));
+    let said = stdout(dir.path(), &["test", "it.yaml"], 1);
+    assert!(said.contains("decisions_refused was 2") && !said.contains("safety_broken was"), "{said}");
+    stdout(dir.path(), &["test", "it.yaml", "--profile", "first-fit"], 0);
+
+    let with = ["--with", "first-fit", "--with", "outside:python3 program.py"];
+    let said = stdout(dir.path(), &[&["compare", "it.yaml"], &with[..]].concat(), 1);
+    let row = said.lines().rfind(|line| line.starts_with("decisions_refused ")).unwrap_or_else(|| panic!("{said}"));
+    assert_eq!(row.split_whitespace().collect::<Vec<_>>(), ["decisions_refused", "0", "2"]);
+}
+
+fn a_test_that_passes_says_that_decisions_were_refused() {
+    let dir = folder(&strict().replace("jobs:", "expect: [safety_broken == 0]\njobs:"));
+    let said = stdout(dir.path(), &["test", "it.yaml"], 0);
+    assert!(said.contains("1 scenario: 1 passed, 2 decisions of the scheduler refused"), "{said}");
+    let said = stdout(dir.path(), &["test", "it.yaml", "--format", "github"], 0);
+    let warning = "::warning file=it.yaml,line=1,col=1,title=2 decisions of the scheduler refused::it.yaml: refused 2 ";
+    assert!(said.contains(warning), "{said}");
+    assert_eq!(json(&dir, &["test", "it.yaml"])["files"][0]["runs"][0]["decisions_refused"], 2);
+    let said = stdout(dir.path(), &["test", "it.yaml", "--profile", "first-fit"], 0);
+    assert!(!said.contains("refused"), "{said}");
+}
+
+fn run_and_explain_say_what_was_refused_and_why() {
+    let dir = folder(&strict().replace("  - {name: gang, tasks: 2, gpus: 1, duration: 1h}\n", ""));
+    let said = stdout(dir.path(), &["run", "it.yaml", "--out", "log"], 0);
+    let why = "was given a place that is partly in use: alpha/0";
+    assert!(said.contains(&format!("\nrefused    1 decision (does_not_fit 1); first at 2m, two: {why}\n")), "{said}");
+    assert!(!said.contains("commit"), "the same is said twice: {said}");
+    let explained = stdout(dir.path(), &["explain", "log/events.jsonl", "--job", "two"], 0);
+    let (_, refused) = explained.split_once("1 decision about it refused:\n").unwrap_or_else(|| panic!("{explained}"));
+    assert!(refused.contains("2m") && refused.contains(&format!("does_not_fit: {why}")), "{explained}");
+    let explained = stdout(dir.path(), &["explain", "log/events.jsonl", "--job", "one"], 0);
+    assert!(!explained.contains("refused"), "{explained}");
+    let value = json(&dir, &["explain", "log/events.jsonl", "--job", "two"]);
+    let expected = serde_json::json!([{"at_seconds": 120.0, "fault": "does_not_fit", "text": why}]);
+    assert_eq!(value["refused_decisions"], expected);
+
+    // A refused commit of a profile is no decision of a program.
+    let dir = folder(SCENARIO);
+    stdout(dir.path(), &["run", "it.yaml", "--profile", "first-fit", "--out", "log"], 0);
+    let value = json(&dir, &["explain", "log/events.jsonl", "--job", "two"]);
+    assert_eq!(value["refused_decisions"], serde_json::json!([]));
+}
 
 /// A program whose texts clear the screen, ring, and imitate lines of dryrack. It waits, names a node that does not
 /// exist, and dies.

@@ -76,6 +76,8 @@ pub struct Case {
     pub gave_up: bool,
     /// What a user should know about the program that decided.
     pub remarks: Vec<String>,
+    /// The number of decisions of a scheduler in another process that were refused, over all seeds.
+    pub decisions_refused: u64,
     /// The errors of the file, as diagnostics with places.
     pub diagnostics: Diagnostics,
     /// Warnings about a scenario that can still be run.
@@ -310,6 +312,11 @@ fn merged(seeds: &[u64], mut first: Case, mut others: Vec<Case>) -> Case {
     let digests: Vec<String> =
         first.digest.iter().chain(others.iter().filter_map(|case| case.digest.as_ref())).cloned().collect();
     first.digest = Some(blake3::hash(digests.join("\n").as_bytes()).to_hex().to_string());
+    first.decisions_refused += others.iter().map(|case| case.decisions_refused).sum::<u64>();
+    if first.remarks.is_empty() {
+        first.remarks =
+            others.iter().map(|case| &case.remarks).find(|found| !found.is_empty()).cloned().unwrap_or_default();
+    }
     first.wall += others.iter().map(|case| case.wall).sum::<Duration>();
     Case { judged, seeds: of, repeat: None, ..first }
 }
@@ -459,7 +466,8 @@ fn judge(
         session.end();
         case.remarks = session.remarks().iter().map(|remark| printable(remark).into_owned()).collect();
         let accounts = rehearsed.run_metrics.accounts();
-        let refused = accounts.refused_decisions.sentence(&accounts.names);
+        case.decisions_refused = accounts.refused.all_decisions();
+        let refused = accounts.refused.sentence(&accounts.names);
         case.remarks.extend(refused.map(|refused| format!("{}: refused {refused}", file.display())));
         if let Some(failure) = session.failure() {
             case.status = Status::Failed;
@@ -514,6 +522,7 @@ impl Case {
             text: String::new(),
             gave_up: false,
             remarks: Vec::new(),
+            decisions_refused: 0,
             diagnostics: Diagnostics::default(),
             warnings: Diagnostics::default(),
             digest: None,

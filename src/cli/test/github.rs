@@ -2,6 +2,7 @@
 
 use super::case::{Case, Status};
 use super::outcome::Outcome;
+use dryrack_units::counted;
 use dryrack_yaml::{COMMAND_LINE, Diagnostic, Severity};
 
 pub fn annotations(outcome: &Outcome<'_>) -> String {
@@ -30,6 +31,11 @@ fn of_case(file: &str, case: &Case) -> String {
     case.diagnostics.iter().for_each(|found| text.push_str(&diagnostic(found, level)));
     if case.status == Status::OurFault {
         text.push_str(&line("error", Some((file, 1, 1)), &case.title, &case.text));
+    }
+    if case.decisions_refused > 0 {
+        let decisions = counted(usize::try_from(case.decisions_refused).unwrap_or(usize::MAX), "decision");
+        let title = format!("{decisions} of the scheduler refused");
+        text.push_str(&line("warning", Some((file, 1, 1)), &title, &case.remarks.join("\n")));
     }
     for judged in case.failures() {
         let (place, verdict) = (&judged.place, &judged.verdict);

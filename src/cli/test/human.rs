@@ -295,6 +295,11 @@ fn summary_line(outcome: &Outcome<'_>) -> String {
     if outcome.left_out > 0 {
         parts.push(format!("{} left out", outcome.left_out));
     }
+    let refused: u64 = cases().map(|case| case.decisions_refused).sum();
+    if refused > 0 {
+        let decisions = counted(usize::try_from(refused).unwrap_or(usize::MAX), "decision");
+        parts.push(format!("{ODD}{decisions} of the scheduler refused{ODD:#}"));
+    }
     let files = outcome.tested.len();
     let runs = cases().count();
     let runs = if runs == files { String::new() } else { format!(", {runs} runs") };
