@@ -3,6 +3,7 @@
 mod admission;
 mod change;
 mod refused;
+mod safety;
 
 use std::path::PathBuf;
 
@@ -62,13 +63,15 @@ pub fn explain(args: &ExplainArgs, format: Format) -> ExitResult {
     match format {
         Format::Json => {
             let mut value = as_json(&explained, at, (job, tasks(&log.records, job)), &log.names);
+            value["safety_broken"] = safety::as_json(&log.records, job, until, &log.names);
             value["refused_decisions"] = refused::as_json(&log.records, job, until, &log.names);
             print_json(&value)?;
         }
         Format::Human => print(&format!(
-            "{}{}{}",
+            "{}{}{}{}",
             beyond(at, log.footer.end_ns),
             human(&explained, at, (job, tasks(&log.records, job)), &log.names),
+            safety::human(&log.records, job, until, &log.names),
             refused::human(&log.records, job, until, &log.names)
         ))?,
     }

@@ -126,6 +126,18 @@ pub enum Safety {
     RequirementUnmet,
 }
 
+impl Safety {
+    /// The name in logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Safety::NotReady => "not_ready",
+            Safety::Overcommit => "overcommit",
+            Safety::GangTorn => "gang_torn",
+            Safety::RequirementUnmet => "requirement_unmet",
+        }
+    }
+}
+
 /// An event: something that the control plane decided or noticed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]

@@ -257,7 +257,7 @@ fn event_parts(event: &Event, names: &Names) -> Parts {
         }
         Event::SafetyBroken { attempt, node, what } => Parts {
             nodes: vec![*node],
-            ..plainly(*attempt, "SAFETY BROKEN", format!("{} on {}", safety_name(*what), names.node(*node)))
+            ..plainly(*attempt, "SAFETY BROKEN", format!("{} on {}", what.name(), names.node(*node)))
         },
         Event::PolicyBound { attempt, .. }
         | Event::PolicyFired { attempt, .. }
@@ -291,14 +291,4 @@ fn evaluated(name: &str, refusal: Option<Refusal>, reasons: &Histogram, names: &
     };
     let job = names.jobs.find(name).map(JobId::new);
     Parts { job, reasons: reasons.clone(), ..plain(name.to_string(), "evaluated", detail) }
-}
-
-fn safety_name(what: dryrack_event::Safety) -> &'static str {
-    use dryrack_event::Safety;
-    match what {
-        Safety::NotReady => "not_ready",
-        Safety::Overcommit => "overcommit",
-        Safety::GangTorn => "gang_torn",
-        Safety::RequirementUnmet => "requirement_unmet",
-    }
 }

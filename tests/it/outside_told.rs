@@ -1,4 +1,4 @@
-//! What a user is told of refused decisions of a scheduler in another process, and of its texts.
+//! What a user is told of refused and unsafe decisions of a scheduler in another process, and of its texts.
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -11,6 +11,7 @@ trials! {
         refused_decisions_are_a_metric,
         a_test_that_passes_says_that_decisions_were_refused,
         run_and_explain_say_what_was_refused_and_why,
+        explain_says_that_safety_was_broken,
         texts_of_a_program_cannot_control_a_terminal,
     ]
 }
@@ -103,6 +104,25 @@ fn run_and_explain_say_what_was_refused_and_why() {
     stdout(dir.path(), &["run", "it.yaml", "--profile", "first-fit", "--out", "log"], 0);
     let value = json(&dir, &["explain", "log/events.jsonl", "--job", "two"]);
     assert_eq!(value["refused_decisions"], serde_json::json!([]));
+}
+
+fn explain_says_that_safety_was_broken() {
+    let dir = folder(SCENARIO);
+    stdout(dir.path(), &["run", "it.yaml", "--out", "log"], 0);
+    let explain = |job: &str| stdout(dir.path(), &["explain", "log/events.jsonl", "--job", job], 0);
+    let broken = |job: &str| {
+        let said = explain(job);
+        let (_, broken) = said.split_once("SAFETY BROKEN:\n").unwrap_or_else(|| panic!("{said}"));
+        broken.lines().next().expect("a line").split_whitespace().map(str::to_string).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(broken("two"), "2m two overcommit on alpha");
+    assert_eq!(broken("one"), "2m two overcommit on alpha, where this job was");
+    assert!(!explain("gang").contains("SAFETY"));
+    let before = stdout(dir.path(), &["explain", "log/events.jsonl", "--job", "one", "--at", "90s"], 0);
+    assert!(!before.contains("SAFETY"), "{before}");
+    let value = json(&dir, &["explain", "log/events.jsonl", "--job", "one"]);
+    let expected = serde_json::json!([{"at_seconds": 120.0, "run": "two", "what": "overcommit", "node": "alpha"}]);
+    assert_eq!(value["safety_broken"], expected);
 }
 
 /// A program whose texts clear the screen, ring, and imitate lines of dryrack. It waits, names a node that does not
