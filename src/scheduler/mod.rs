@@ -45,9 +45,13 @@ mod placer;
 mod queue;
 mod racks;
 mod ranking;
+#[cfg(test)]
+mod ranking_tests;
 mod refusals;
 mod room;
 mod scorer;
+#[cfg(test)]
+mod scorer_tests;
 mod select;
 mod sets;
 mod shortage;

@@ -180,3 +180,67 @@ fn a_registered_filter_takes_no_name_that_is_taken() {
     let json = r#"{"stage":"nobody_of_the_test"}"#;
     assert_eq!(serde_json::to_string(&read::<FilterStage>(json).unwrap()).unwrap(), json);
 }
+
+#[test]
+fn what_expressions_can_read_is_listed() {
+    let has = |variables: &[dryrack_expression::Variable], path| variables.iter().any(|known| known.path == path);
+    assert!(has(placement_variables(), "node.labels") && !has(placement_variables(), "job.waited"));
+    assert!(has(order_variables(), "job.waited") && !has(order_variables(), "node.labels"));
+}
+
+#[test]
+fn functions_read_what_expressions_read() {
+    use crate::test_world::node;
+    use dryrack_fleet::{Moment, NodeState, NodeStatus};
+    use dryrack_units::{SimDuration, SimTime};
+    use dryrack_workload::{Bounds, GpuRequirements, Requirements};
+    let (mixed, none) = (node(&["b", "a", "b"]), node(&[]));
+    let status = NodeStatus::idle(NodeState::Ready, &mixed);
+    assert_eq!(NodeView::new(&mixed, &status, Moment::default()).gpu_types(), ["b", "a"]);
+    let status = NodeStatus::idle(NodeState::Ready, &none);
+    let empty = NodeView::new(&none, &status, Moment::default());
+    assert_eq!((empty.gpus(), empty.gpu_memory().to_bits(), empty.price_per_hour()), (0, 0.0f64.to_bits(), None));
+    // Of a range, the lower limit counts.
+    let mut asked = Requirements { cpu: Bounds { min: Some(4), max: None }, ..Requirements::default() };
+    asked.memory.min = Some(dryrack_units::Bytes::from_gib(8));
+    let without = RequestView::of_requirements(2, &asked);
+    assert_eq!((without.tasks(), without.cpus() as u32, without.ram() as u32), (2, 4, 8));
+    assert_eq!((without.gpus(), without.gpu_share().to_bits(), without.label("zone")), (0, 0.0f64.to_bits(), ""));
+    let count = Bounds { min: Some(2), max: Some(8) };
+    asked.gpu = Some(GpuRequirements { names: vec!["h100".into()], count, ..GpuRequirements::default() });
+    let with = RequestView::of_requirements(1, &asked);
+    assert_eq!((with.gpus(), with.gpu_share().to_bits(), with.gpu_types()), (2, 1.0f64.to_bits(), vec!["h100"]));
+    let seconds = |seconds: u64| SimTime::from_nanos(seconds * 1_000_000_000);
+    let entry = crate::Entry {
+        priority: -3,
+        at: seconds(5),
+        estimate: Some(SimDuration::from_secs(600)),
+        ran: SimDuration::from_secs(90),
+        tier: 0,
+        multifactor: 0,
+        level: 0,
+        turn: 0,
+        user: 0,
+        tasks: 2,
+        submitted: 1,
+        replica: 1,
+        line: 0,
+    };
+    let job = WaitingView::new(entry, seconds(65), 7);
+    assert_eq!((job.priority(), job.tasks()), (-3, 2));
+    let times = [job.submitted(), job.waited(), job.ran(), job.now(), job.estimate().unwrap_or(0.0)];
+    assert_eq!(times.map(|time| time as u32), [5, 60, 90, 65, 600]);
+}
+
+#[test]
+fn a_registered_key_may_read_everything() {
+    fn by_tasks(job: &WaitingView) -> f64 {
+        f64::from(job.tasks())
+    }
+    register_order("tasks_of_the_test", by_tasks).unwrap();
+    let key = read::<OrderKey>(r#""tasks_of_the_test""#).unwrap();
+    assert!(key.moves() && key.uses_estimate());
+    for taken in ["tasks_of_the_test", "submitted"] {
+        assert_eq!(register_order(taken, by_tasks), Err(StageError::Taken(taken.to_string())));
+    }
+}
