@@ -456,7 +456,10 @@ fn spec(fields: &Fields<'_>, mut demand: Demand, (world, profile): (&World, &Pro
         queue: fields.text("queue", "the name of a queue", report).map(Arc::from),
         user: fields.text("user", "the name of a user", report).map(Arc::from),
         project: project(fields, profile, report),
-        estimate: fields.value("estimate", report).or_else(|| slurm::default_limit(slurm.as_ref(), profile)),
+        estimate: fields
+            .value("estimate", report)
+            .or(time_limit.filter(|_| profile.schedules_like_slurm()))
+            .or_else(|| slurm::default_limit(slurm.as_ref(), profile)),
         time_limit,
         analyse: fields.has("analysis"),
         restart,

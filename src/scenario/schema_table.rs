@@ -322,7 +322,7 @@ pub(super) const SHAPES: &[Shape] = &[
                 "Whether the job waits again after a preemption or a failure of its node; only under a Slurm profile",
             ),
             ("nice", Kind::Whole, "Number that is subtracted from the priority; only under a Slurm profile"),
-            ("estimate", TIME, "Duration that the user estimates"),
+            ("estimate", TIME, "Duration that the user estimates; default under a Slurm profile: time_limit"),
             ("time_limit", TIME, "Time after which the job is ended"),
             (
                 "restart",

@@ -210,7 +210,7 @@ fn partitions<'s>(fields: &Fields<'_>, slurm: &'s SlurmOptions, report: &mut Rep
                 }
             }
             let limits = found.iter().map(|partition| partition.time_of_unlimited());
-            if !fields.has("estimate") && limits.collect::<BTreeSet<_>>().len() > 1 {
+            if !fields.has("estimate") && !fields.has("time_limit") && limits.collect::<BTreeSet<_>>().len() > 1 {
                 let message = "the partitions give different time limits to a job that states none";
                 report.error_with_help(span, message, "add `estimate:`, the time limit of `sbatch --time`");
             }
