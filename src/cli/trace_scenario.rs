@@ -9,10 +9,12 @@ use super::exit::{Exit, ExitResult, Failure};
 use super::output::{Format, print, print_json, warn};
 use super::roots::options;
 use super::trace_source::Source;
+use dryrack_control::LastingLimits;
 use dryrack_engine::declared_fleet;
-use dryrack_metrics::{NeverFits, UnplaceableAccount};
+use dryrack_metrics::{NeverFits, NeverRuns, UnplaceableAccount};
 use dryrack_scenario::{ListFile, Loaded, Options, load};
 use dryrack_scheduler::{Grouping, evaluate, ever_fits};
+use dryrack_units::SimTime;
 
 /// Jobs of a scenario. Each is checked against the scenario's nodes as if they were ready and empty.
 pub struct OnScenario {
@@ -21,8 +23,6 @@ pub struct OnScenario {
     tasks: u64,
     pub account: UnplaceableAccount,
     assumed: Vec<String>,
-    /// Whether a Slurm cluster has limits, which are not checked.
-    has_limits: bool,
 }
 
 impl OnScenario {
@@ -30,19 +30,23 @@ impl OnScenario {
         let rehearsal = &loaded.rehearsal;
         let (fleet, stages) = (declared_fleet(rehearsal), &rehearsal.profile.scheduler);
         let mut account = UnplaceableAccount::default();
-        for demand in rehearsal.arrivals.iter().map(|arrival| &arrival.spec.demand) {
+        let kueue = rehearsal.kueue_until(SimTime::MAX);
+        let mut limits = LastingLimits::new(&rehearsal.profile, kueue, &fleet, SimTime::ZERO);
+        for spec in rehearsal.arrivals.iter().map(|arrival| &arrival.spec) {
+            let demand = &spec.demand;
             if !ever_fits(stages, demand, &fleet)
                 && let (Some(_), reasons) = evaluate(stages, demand, &fleet, Grouping::Classes)
             {
-                account.add_demand(demand, NeverFits::of(&reasons));
+                account.add_demand(demand, NeverRuns::NoRoom(NeverFits::of(&reasons)));
+            } else if let Some(reason) = limits.keeps_out(spec) {
+                account.add_demand(demand, NeverRuns::Limit(reason));
             }
         }
         account.name_among(rehearsal.nodes.iter().map(|node| &*node.spec.shape));
         let gpus = rehearsal.nodes.iter().map(|node| node.spec.shape.gpus.len() as u64).sum();
         let profile = Arc::from(rehearsal.profile.name.as_str());
         let tasks = rehearsal.arrivals.len() as u64;
-        let has_limits = rehearsal.profile.slurm.is_some();
-        OnScenario { profile, gpus, tasks, account, assumed: loaded.assumed, has_limits }
+        OnScenario { profile, gpus, tasks, account, assumed: loaded.assumed }
     }
 
     /// What can never run, and what was assumed about names. A sentence on each line.
@@ -53,8 +57,7 @@ impl OnScenario {
             (None, _) => "each job can run if they are empty".to_string(),
         };
         let assumed: String = self.assumed.iter().map(|line| format!("{line}\n")).collect();
-        let limits = if self.has_limits { " (limits of partitions and QOS are not checked)" } else { "" };
-        format!("{assumed}on the nodes of the scenario, under `{}`: {found}{limits}\n", self.profile)
+        format!("{assumed}on the nodes of the scenario, under `{}`: {found}\n", self.profile)
     }
 }
 

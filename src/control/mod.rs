@@ -33,6 +33,7 @@ mod drive;
 mod flow;
 mod instance_claims;
 mod kubernetes;
+mod lasting_limits;
 mod outside;
 mod pass;
 mod pass_options;
@@ -55,6 +56,7 @@ pub use clocks::{PassTime, Ticks};
 pub use core::{AnalysesAhead, LONGEST_PROVISIONING, Watch, Watched};
 pub use drive::{arrange, step, step_len};
 pub use kubernetes::{GangScheduling, KubernetesOptions, QueueOptions, is_gpu, pods, reason_of_text};
+pub use lasting_limits::LastingLimits;
 pub use pass_options::{PassOptions, Passes, Trigger};
 pub use policies::{PolicyOptions, PolicyReads, UtilizationOptions};
 pub use polled::{

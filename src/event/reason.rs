@@ -138,16 +138,17 @@ macro_rules! reasons {
                 )
             }
 
-            /// Whether a limit of Slurm keeps out the job because of what the job asks for, however idle the cluster is.
-            pub fn is_limit_of_one_job(self) -> bool {
+            /// Whether this is a limit on what runs at the same time, so that a single job may exceed it too.
+            pub fn counts_what_runs(self) -> bool {
                 matches!(
                     self,
-                    Reason::PartitionTimeLimit
-                        | Reason::PartitionNodeLimit
-                        | Reason::AccountNotAllowed
-                        | Reason::QosNotAllowed
-                        | Reason::QosMaxWall
-                        | Reason::QosMaxTresPerJob
+                    Reason::QuotaExceeded
+                        | Reason::QosGrpJobs
+                        | Reason::QosMaxJobsPerUser
+                        | Reason::QosMaxJobsPerAccount
+                        | Reason::QosGrpTres
+                        | Reason::QosMaxTresPerUser
+                        | Reason::QosMaxTresPerAccount
                 )
             }
 

@@ -13,7 +13,7 @@ use super::fragment_account::FragmentAccount;
 use super::load::{LoadAccount, Sample};
 use super::node_account::{NodeAccount, Rates};
 use super::service_account::ServiceAccount;
-use super::unplaceable::{NeverFits, UnplaceableAccount};
+use super::unplaceable::{NeverFits, NeverRuns, UnplaceableAccount};
 use super::usage_account::{Held, SavedAccount, UsageAccount, gpu_parts, is_failure};
 use super::{JobAccount, JobFigures, RefusedAccount, ReplicaAccount, Row};
 use dryrack_engine::Rehearsal;
@@ -437,7 +437,7 @@ impl RunAccount {
         // A place behind the head of the queue says nothing about the nodes.
         if led != Some(Reason::QueueOrder) {
             let never = (refusal == Refusal::Never).then(|| NeverFits::of(reasons));
-            replica.never = never.filter(|never| !never.is_of_dependency());
+            replica.never = never.filter(|never| !never.is_of_dependency()).map(NeverRuns::NoRoom);
         }
     }
 

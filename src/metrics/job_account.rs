@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::blame::Blame;
-use super::unplaceable::NeverFits;
+use super::unplaceable::NeverRuns;
 use dryrack_engine::Standing;
 use dryrack_event::{Outcome, Phase, Reason};
 use dryrack_fleet::Placement;
@@ -53,8 +53,9 @@ pub struct ReplicaAccount {
     pub outcome: Option<Outcome>,
     /// Why the replica ended. While the replica waits, the leading reason of its wait.
     pub reason: Option<Reason>,
-    /// Set if the last decision said that the replica would not fit even if every node were ready and empty.
-    pub(super) never: Option<NeverFits>,
+    /// Set if the last decision said that the replica would not fit even if every node were ready and empty, or if a limit
+    /// keeps it out even if nothing else runs.
+    pub(super) never: Option<NeverRuns>,
     /// While the replica waits at the end, the reason for which an own filter refuses it although all nodes are empty.
     pub(super) refused_empty: Option<Reason>,
     /// While the replica waits, the cause to which its wait is charged.
@@ -63,8 +64,8 @@ pub struct ReplicaAccount {
 }
 
 impl ReplicaAccount {
-    /// If the replica could never be placed, the cause. Cancelled replicas do not count.
-    pub fn unplaceable(&self) -> Option<NeverFits> {
+    /// If the replica could never run, the cause. Cancelled replicas do not count.
+    pub fn unplaceable(&self) -> Option<NeverRuns> {
         self.never.filter(|_| self.placed.is_none() && self.outcome != Some(Outcome::Cancelled))
     }
 

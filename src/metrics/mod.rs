@@ -44,6 +44,6 @@ pub use run_metrics::RunMetrics;
 pub use sections::{WaitSections, wait_sections};
 pub use series::{Function, Series, Unit};
 pub use service_account::{ServiceAccount, ServiceInterval};
-pub use unplaceable::{NeverFits, UnplaceableAccount, find_never_fits};
+pub use unplaceable::{NeverFits, NeverRuns, UnplaceableAccount, find_never_runs};
 pub use usage_account::{SavedAccount, UsageAccount, gpu_parts};
 pub use value::{Definition, Value};

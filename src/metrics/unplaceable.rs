@@ -1,4 +1,4 @@
-//! Jobs that could never be placed: how many there are, and what the fleet lacks for them.
+//! Jobs that could never run: how many there are, and what the fleet lacks for them or which limit keeps them out.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -6,13 +6,23 @@ use serde_json::{Value as Json, json};
 
 use super::job_account::{JobAccount, ReplicaAccount};
 use super::node_account::NodeAccount;
+use dryrack_control::LastingLimits;
 use dryrack_engine::{Rehearsal, declared_fleet};
 use dryrack_event::{Histogram, Reason};
-use dryrack_fleet::{Moment, NodeShape};
+use dryrack_fleet::{Fleet, Moment, NodeShape};
 use dryrack_ids::Records;
-use dryrack_scheduler::{Grouping, evaluate, ever_fits, lacks};
+use dryrack_scheduler::{Grouping, SchedulerOptions, evaluate, ever_fits, lacks};
 use dryrack_units::{SimDuration, SimTime, counted};
 use dryrack_workload::Demand;
+
+/// Why a replica could never run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NeverRuns {
+    /// It does not fit on the nodes.
+    NoRoom(NeverFits),
+    /// A limit keeps it out even if nothing else runs.
+    Limit(Reason),
+}
 
 /// Why a replica could never be placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -59,8 +69,9 @@ impl NeverFits {
 
 /// Finds jobs that wait at the end, were never placed, and of which no decision said that they never fit: a decision of
 /// kube-scheduler does not say so, and a job behind the head of its queue is not judged during the run. Also finds those
-/// that an own filter refuses at the end of the run although all nodes are ready and empty.
-pub fn find_never_fits(jobs: &mut Records<JobAccount>, rehearsal: &Rehearsal, end: SimTime) {
+/// that a limit keeps out even if nothing else runs, and those that an own filter refuses at the end of the run although
+/// all nodes are ready and empty.
+pub fn find_never_runs(jobs: &mut Records<JobAccount>, rehearsal: &Rehearsal, end: SimTime) {
     let is_open =
         |replica: &ReplicaAccount| replica.placed.is_none() && replica.outcome.is_none() && replica.never.is_none();
     let pending =
@@ -72,40 +83,45 @@ pub fn find_never_fits(jobs: &mut Records<JobAccount>, rehearsal: &Rehearsal, en
     let minute = SimDuration::from_secs(60).as_nanos();
     let time = SimTime::from_nanos(end.as_nanos() / minute * minute);
     fleet.set_moment(Moment { time, pending: u32::try_from(pending).unwrap_or(u32::MAX) });
-    let stages = &rehearsal.profile.scheduler;
-    let judge = |demand: &Demand| {
-        let (refusal, reasons) = evaluate(stages, demand, &fleet, Grouping::Classes);
-        let reasons_of_nodes = || reasons.iter().map(|(reason, _)| reason);
-        // A node that is declared as not ready might pass the filter if it were ready.
-        let is_of_ready_nodes = !reasons_of_nodes().any(Reason::is_of_state_or_pick);
-        let own = reasons_of_nodes().find(|reason| is_of_ready_nodes && matches!(reason, Reason::Own(_)));
-        match ever_fits(stages, demand, &fleet) {
-            false => (Some(NeverFits::of(&reasons)), None),
-            true => (None, own.filter(|_| refusal.is_some())),
-        }
-    };
-    let mut known: HashMap<Demand, (Option<NeverFits>, Option<Reason>), foldhash::fast::FixedState> =
+    let mut known: HashMap<Demand, (Option<NeverRuns>, Option<Reason>), foldhash::fast::FixedState> =
         HashMap::default();
+    let mut limits = LastingLimits::new(&rehearsal.profile, rehearsal.kueue_until(end), &fleet, end);
     for id in jobs.numbers() {
         let JobAccount { spec, replicas, .. } = &mut jobs[id];
+        if !replicas.iter().any(is_open) {
+            continue;
+        }
+        let on_nodes = || on_empty_nodes(&rehearsal.profile.scheduler, &spec.demand, &fleet);
+        let (never, refused_empty) = *known.entry(Demand::clone(&spec.demand)).or_insert_with(on_nodes);
+        let never = never.or_else(|| limits.keeps_out(spec).map(NeverRuns::Limit));
         for replica in replicas.iter_mut().filter(|replica| is_open(replica)) {
-            let found = known.entry(Demand::clone(&spec.demand)).or_insert_with(|| judge(&spec.demand));
-            (replica.never, replica.refused_empty) = *found;
+            (replica.never, replica.refused_empty) = (never, refused_empty);
         }
     }
 }
 
-/// Jobs with a replica that could not be placed even if every node were ready and empty.
+/// Why a demand never fits on the nodes, and the own filter that refuses it although all nodes are ready and empty.
+fn on_empty_nodes(stages: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> (Option<NeverRuns>, Option<Reason>) {
+    let (refusal, reasons) = evaluate(stages, demand, fleet, Grouping::Classes);
+    let reasons_of_nodes = || reasons.iter().map(|(reason, _)| reason);
+    // A node that is declared as not ready might pass the filter if it were ready.
+    let is_of_ready_nodes = !reasons_of_nodes().any(Reason::is_of_state_or_pick);
+    let own = reasons_of_nodes().find(|reason| is_of_ready_nodes && matches!(reason, Reason::Own(_)));
+    match ever_fits(stages, demand, fleet) {
+        false => (Some(NeverRuns::NoRoom(NeverFits::of(&reasons))), None),
+        true => (None, own.filter(|_| refusal.is_some())),
+    }
+}
+
+/// Jobs with a replica that could not run even if every node were ready and empty.
 #[derive(Default)]
 pub struct UnplaceableAccount {
     pub jobs: u64,
     /// The different pairs of demand and cause, in order of appearance, each with its number of jobs.
-    kinds: Vec<(Demand, NeverFits, u64)>,
-    numbers: HashMap<(Demand, NeverFits), usize, foldhash::fast::FixedState>,
-    /// What the fleet lacks, and for how many jobs. The lack with the most jobs comes first.
+    kinds: Vec<(Demand, NeverRuns, u64)>,
+    numbers: HashMap<(Demand, NeverRuns), usize, foldhash::fast::FixedState>,
+    /// What the fleet lacks or which limit keeps out, and for how many jobs. That with the most jobs comes first.
     lacks: Vec<(String, u64)>,
-    /// Other jobs that still wait, kept out by a limit of Slurm although the nodes have room.
-    limited: u64,
     /// Other jobs that still wait and that a filter of the profile's author refuses although all nodes are empty, and the
     /// reason of the first.
     refused_empty: (u64, Option<Reason>),
@@ -122,17 +138,11 @@ impl UnplaceableAccount {
         if let Some(reason) = job.replicas.iter().find_map(|replica| replica.refused_empty) {
             let (count, first) = &mut self.refused_empty;
             (*count, *first) = (*count + 1, first.or(Some(reason)));
-            return;
-        }
-        let mut waiting = job.replicas.iter().filter(|replica| replica.placed.is_none() && replica.outcome.is_none());
-        match waiting.find_map(|replica| replica.reason) {
-            Some(reason) if reason.is_limit_of_one_job() => self.limited += 1,
-            _ => {}
         }
     }
 
     /// Counts a job with this demand.
-    pub fn add_demand(&mut self, demand: &Demand, never: NeverFits) {
+    pub fn add_demand(&mut self, demand: &Demand, never: NeverRuns) {
         self.jobs += 1;
         let key = (demand.clone(), never);
         let number = *self.numbers.entry(key).or_insert_with_key(|(demand, never)| {
@@ -181,7 +191,7 @@ impl UnplaceableAccount {
         let more: u64 = self.lacks.iter().skip(NAMED).map(|(_, count)| count).sum();
         let rest = if more == 0 { String::new() } else { format!("; for {more}, other reasons") };
         let of = counted(jobs as usize, "job");
-        Some(format!("{} of {of} can never run: {}{rest}{}", self.jobs, named.join("; "), self.not_counted()))
+        Some(format!("{} of {of} can never run: {}{rest}", self.jobs, named.join("; ")))
     }
 
     /// A sentence about waiting jobs that a filter of the profile's author refuses although all nodes are empty. Such a
@@ -193,17 +203,16 @@ impl UnplaceableAccount {
         let is = if count == 1 { "is" } else { "are" };
         Some(format!("{jobs} {is} {} even if all nodes are ready and empty", reason.text()))
     }
-
-    /// The other jobs that may not run either.
-    fn not_counted(&self) -> String {
-        match self.limited {
-            0 => String::new(),
-            limited => format!(" (not counted: {limited} that a limit keeps out)"),
-        }
-    }
 }
 
-fn lack(demand: &Demand, never: NeverFits, shapes: &[&NodeShape]) -> String {
+fn lack(demand: &Demand, never: NeverRuns, shapes: &[&NodeShape]) -> String {
+    let never = match never {
+        NeverRuns::NoRoom(never) => never,
+        NeverRuns::Limit(reason) if reason.counts_what_runs() => {
+            return format!("{} even if nothing else runs", reason.text());
+        }
+        NeverRuns::Limit(reason) => return reason.text().to_string(),
+    };
     if shapes.is_empty() {
         return "there are no nodes".to_string();
     }

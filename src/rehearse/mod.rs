@@ -11,7 +11,7 @@ use dryrack_engine::{Progress, Rehearsal, RunEnd, RunOptions, run, run_decided, 
 use dryrack_event::{Decider, Digest, Digester, FORMAT_VERSION, LogHeader, OutsideProgram, Sink};
 use dryrack_expect::{Expectation, Horizon, Judge, Verdict};
 use dryrack_ids::Names;
-use dryrack_metrics::{RunAccount, RunMetrics, find_never_fits};
+use dryrack_metrics::{RunAccount, RunMetrics, find_never_runs};
 use dryrack_outside::{Command, NotStarted, Session, Setup};
 use dryrack_scheduler::Caching;
 use dryrack_units::SimTime;
@@ -134,7 +134,7 @@ fn rehearse_with(
         (false, _) | (true, None) => (end.at, Horizon::Everything),
     };
     if is_decided_here {
-        find_never_fits(&mut accounts.jobs, rehearsal, until);
+        find_never_runs(&mut accounts.jobs, rehearsal, until);
     }
     accounts.finish(until);
     let run_metrics = RunMetrics::of(accounts);

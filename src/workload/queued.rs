@@ -37,7 +37,7 @@ pub struct QueuedWorkload {
 }
 
 /// Equal pods of a workload.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QueuedPodSet {
     pub name: Arc<str>,
@@ -59,7 +59,7 @@ pub struct QueuedPodSet {
 }
 
 /// The topology that a pod set asks for. Each text is the key of a node label.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum QueuedTopology {
     Required(Arc<str>),

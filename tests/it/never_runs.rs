@@ -19,7 +19,8 @@ trials! {
         a_wait_is_blamed_on_what_is_short_where_it_can_end,
         what_draws_is_random_even_where_all_seeds_give_the_same_run,
         what_a_filter_holds_back_is_tried_at_every_time_of_a_week,
-        jobs_that_a_limit_keeps_out_are_told_apart,
+        jobs_that_a_limit_keeps_out_can_never_run,
+        a_bound_on_waiting_fails_if_a_limit_keeps_out_a_job_for_good,
         pods_sets_and_jobs_behind_a_head_that_can_never_run_are_found_at_the_end,
         what_an_own_filter_refuses_on_empty_nodes_is_told,
     ]
@@ -320,16 +321,15 @@ scheduler:
     assert!(said.contains("profile never, seed 1, 7d09h simulated"), "{said}");
 }
 
-/// An evaluation refuses three of the jobs for ever. Slurm holds `long` by the limit of its partition, and the nodes lack
-/// nothing that it asks for.
-fn jobs_that_a_limit_keeps_out_are_told_apart() {
+/// `long` exceeds the limit of its partition, and would fit on the nodes.
+fn jobs_that_a_limit_keeps_out_can_never_run() {
     let scenario = "\
 scenario: A limit, a job without nodes, and one behind it
 profile: slurm-22.05-builtin
 slurm: {partitions: [{name: main, nodes: [n-0, n-1], default: true, max_time: 1h}]}
 nodes: [{name: n, count: 2, gpu: l4, gpus: 4, cpus: 16, ram: 64GiB}]
 jobs:
-  - {name: long, gpus: 1, duration: 2h, estimate: 2h}
+  - {name: long, gpus: 1, duration: 2h, time_limit: 2h}
   - {name: huge, gpus: 8, duration: 10m, estimate: 10m}
   - {name: gang, tasks: 3, cpus: 16, duration: 10m, estimate: 10m}
 until: 1h
@@ -340,12 +340,64 @@ expect:
 ";
     let dir = empty();
     std::fs::write(dir.path().join("s.yaml"), scenario).expect("a folder of our own");
+    let sentence = "3 of 3 jobs can never run: for 1, PartitionTimeLimit: its time limit exceeds that of its partition; \
+                    for 1, no node has 8 GPUs, which one task asks for (at most 4); for 1, the suitable nodes have no \
+                    room for 3 tasks at once, even when empty\n";
     let said = stdout(dir.path(), &["run", "s.yaml"], 0);
-    let sentence = "2 of 3 jobs can never run: for 1, no node has 8 GPUs, which one task asks for (at most 4); for 1, the \
-                    suitable nodes have no room for 3 tasks at once, even when empty (not counted: 1 that a limit keeps out)\n";
     assert!(said.contains(sentence), "{said}");
     let said = stdout(dir.path(), &["trace", "check", "s.yaml"], 1);
-    assert!(said.contains("2 of 3 jobs can never run: ") && said.contains("QOS are not checked)"), "{said}");
+    assert!(said.contains(sentence), "{said}");
+}
+
+/// In each world, all jobs but `x` run at once, and the nodes have room for `x` too. A bound on waiting that ignores it
+/// would hold.
+fn a_bound_on_waiting_fails_if_a_limit_keeps_out_a_job_for_good() {
+    let kueue = |queues: &str, job: &str| {
+        format!(
+            "kueue: {{cohorts: [{{name: all}}], cluster_queues: [{queues}]}}\njobs:\n  \
+             - {{name: ok, queue: a, count: 30, gpus: 1, duration: 10m, every: 20m}}\n  - {{name: x, {job}}}\n"
+        )
+    };
+    let slurm = |limits: &str, job: &str| {
+        format!(
+            "profile: slurm-22.05\nslurm: {{partitions: [{{name: p, default: true, max_time: 30m}}], \
+             qos: [{{name: lab{limits}}}, {{name: free}}]}}\njobs:\n  \
+             - {{name: ok, count: 30, qos: free, gpus: 1, duration: 5m, time_limit: 10m, every: 20m}}\n  - {{name: x, {job}}}\n"
+        )
+    };
+    let both = "{name: a, cohort: all, quota: {h100: {gpus: 8, cpus: 100}}}, \
+                {name: b, cohort: all, quota: {h100: {gpus: 8, cpus: 100}}}";
+    let rows = [
+        (kueue(both, "queue: a, gpus: 8, tasks: 3, duration: 10m"), "ExceedsMaxQuota: it asks for more than its queue can"),
+        (slurm("", "gpus: 8, duration: 10m, time_limit: 2h"), "PartitionTimeLimit: its time limit exceeds"),
+        (slurm(", max_wall: 5m", "qos: lab, gpus: 8, duration: 10m, time_limit: 20m"), "its time limit exceeds that of its QOS"),
+        (
+            slurm(", grp_tres: {gres/gpu: 4}", "qos: lab, gpus: 8, duration: 10m, time_limit: 20m"),
+            "all jobs of its QOS together would exceed the limit even if nothing else runs",
+        ),
+        (
+            "policies: {quotas: {lab: {gpus: 4}}}\njobs:\n  - {name: ok, count: 30, project: lab, gpus: 1, duration: 10m, \
+             every: 20m}\n  - {name: x, project: lab, gpus: 8, duration: 10m}\n"
+                .to_string(),
+            "would exceed the quota of its project even if nothing else runs",
+        ),
+    ];
+    let dir = empty();
+    for (text, because) in rows {
+        let text = format!(
+            "scenario: One job is kept out for good\nnodes: [{{name: n, count: 4, machine: h100-80g-x8}}]\n{text}until: 12h\n\
+             expect: [mean(queue_wait) <= 2h]\n"
+        );
+        std::fs::write(dir.path().join("s.yaml"), &text).expect("a folder of our own");
+        let said = stdout(dir.path(), &["test", "s.yaml"], 1);
+        let sentence = "1 of 31 jobs can never run: ";
+        assert!(said.contains(sentence) && said.contains(because), "{text}{said}");
+        let said = stdout(dir.path(), &["trace", "check", "s.yaml"], 1);
+        assert!(said.contains(sentence) && said.contains(because), "{text}{said}");
+        let ignoring = text.clone() + "unplaced: ignore\n";
+        std::fs::write(dir.path().join("s.yaml"), &ignoring).expect("a folder of our own");
+        stdout(dir.path(), &["test", "s.yaml"], 0);
+    }
 }
 
 fn pods_sets_and_jobs_behind_a_head_that_can_never_run_are_found_at_the_end() {

@@ -4,21 +4,42 @@ use std::sync::Arc;
 
 use super::evict::evict_workload;
 use super::objects::Objects;
+use super::state::Admission;
 use super::waiting::{tell, tell_pending};
-use super::workload::{Standing, WorkloadNumber};
+use super::workload::{Standing, Workload, WorkloadNumber, waits_for};
 use crate::core::Core;
 use crate::flow::Flow;
 use crate::kubernetes::kueue_nodes;
 use dryrack_event::Reason;
+use dryrack_fleet::Fleet;
 use dryrack_kueue::objects::StopPolicy;
-use dryrack_kueue::{Kueue, Setup};
+use dryrack_kueue::{Kueue, Setup, WorkloadId};
+use dryrack_units::SimTime;
+use dryrack_workload::QueuedPart;
 
 /// Takes over new and changed objects.
 pub(crate) fn apply_objects(core: &mut Core, flow: &mut dyn Flow, text: &str) {
     let new = Objects::read(text).expect("it was checked");
     let admission = &mut core.admission;
     if admission.kueue.is_none() {
-        let stated = admission.stated.get_or_insert_default();
+        admission.state(new);
+        return;
+    }
+    apply_queues(core, flow, new);
+}
+
+fn apply_queues(core: &mut Core, flow: &mut dyn Flow, new: Objects) {
+    for drained in core.admission.take_over(new) {
+        evict_workload(core, flow, drained, None);
+    }
+    core.admission.is_due = true;
+    judge_queues(core, flow);
+}
+
+impl Admission {
+    /// Adds objects that are stated before the first decision.
+    fn state(&mut self, new: Objects) {
+        let stated = self.stated.get_or_insert_default();
         stated.flavors.extend(new.flavors);
         stated.topologies.extend(new.topologies);
         stated.cohorts.extend(new.cohorts);
@@ -27,29 +48,68 @@ pub(crate) fn apply_objects(core: &mut Core, flow: &mut dyn Flow, text: &str) {
         stated.namespaces.extend(new.namespaces);
         stated.selectors.extend(new.selectors);
         stated.fair_sharing = new.fair_sharing.or(stated.fair_sharing.take());
-        return;
     }
-    apply_queues(core, flow, new);
-}
 
-fn apply_queues(core: &mut Core, flow: &mut dyn Flow, new: Objects) {
-    for cohort in &new.cohorts {
-        // A cohort below itself is refused when the file is read; here it keeps its place.
-        let _ = core.admission.kueue().set_cohort(&cohort.name, &cohort.spec);
+    /// Makes Kueue of the stated objects without their queues, which it returns. `None` if nothing was stated.
+    fn set_up(&mut self, fleet: &Fleet) -> Option<Objects> {
+        let stated = self.stated.take()?;
+        self.kueue = Some(Kueue::new(Setup {
+            fair_sharing: stated.fair_sharing.as_ref().and_then(|fair| fair.strategies()),
+            flavors: stated.flavors.clone(),
+            topologies: stated.topologies.clone(),
+            nodes: if stated.topologies.is_empty() { Vec::new() } else { kueue_nodes(fleet) },
+        }));
+        Some(stated)
     }
-    for queue in &new.cluster_queues {
-        for drained in core.admission.kueue().set_queue(&queue.name, &queue.spec) {
-            evict_workload(core, flow, drained, None);
+
+    /// Takes over new and changed queues. Returns the workloads that must release their quota because their queue drains.
+    fn take_over(&mut self, new: Objects) -> Vec<WorkloadId> {
+        for cohort in &new.cohorts {
+            // A cohort below itself is refused when the file is read; here it keeps its place.
+            let _ = self.kueue().set_cohort(&cohort.name, &cohort.spec);
         }
+        let mut drained = Vec::new();
+        for queue in &new.cluster_queues {
+            drained.extend(self.kueue().set_queue(&queue.name, &queue.spec));
+        }
+        for local in new.local_queues {
+            let key = (Arc::clone(&local.namespace), Arc::clone(&local.name));
+            self.local_queues.insert(key, local);
+        }
+        self.namespaces.extend(new.namespaces.into_iter().map(|namespace| (namespace.name, namespace.spec)));
+        self.selectors.extend(new.selectors.into_iter().map(|selector| (selector.name, selector.spec)));
+        drained
     }
-    for local in new.local_queues {
-        let key = (Arc::clone(&local.namespace), Arc::clone(&local.name));
-        core.admission.local_queues.insert(key, local);
+
+    /// Admission without workloads, with these lists of objects in the order in which they are stated.
+    pub fn of_objects<'a>(lists: impl Iterator<Item = &'a str>, fleet: &Fleet) -> Admission {
+        let mut admission = Admission::default();
+        lists.filter_map(Objects::read).for_each(|objects| admission.state(objects));
+        if let Some(stated) = admission.set_up(fleet) {
+            admission.take_over(stated);
+        }
+        admission
     }
-    core.admission.namespaces.extend(new.namespaces.into_iter().map(|namespace| (namespace.name, namespace.spec)));
-    core.admission.selectors.extend(new.selectors.into_iter().map(|selector| (selector.name, selector.spec)));
-    core.admission.is_due = true;
-    judge_queues(core, flow);
+
+    /// Why Kueue does not admit a workload from `now` on even if it has no other. `None` if it does, or if its queue is
+    /// stopped. Changes nothing.
+    pub fn never_admits(&mut self, part: &QueuedPart, now: SimTime) -> Option<Reason> {
+        self.kueue.as_ref()?;
+        let workload = Workload::new(&part.workload, now);
+        let key = (Arc::clone(&workload.spec.namespace), Arc::clone(&workload.spec.queue));
+        let queue = match self.cluster_queue_of(&key) {
+            Ok(queue) => queue,
+            Err((Reason::QueueInactive, _)) => return None,
+            Err((reason, _)) => return Some(reason),
+        };
+        let kueue = self.kueue();
+        let id = kueue.submit(&workload.spec_for(&queue, 0)).expect("the queue exists");
+        kueue.cycle(0);
+        let condition = if kueue.is_pending(id) { kueue.condition(id) } else { None };
+        let reason = condition.map(|condition| waits_for(condition.reason));
+        kueue.delete(id);
+        reason.filter(|reason| matches!(reason, Reason::ExceedsMaxQuota | Reason::NoMatchingFlavor))
+    }
 }
 
 /// Follows changes of queues: workloads leave Kueue's queues if theirs is missing, stopped or not for
@@ -90,13 +150,7 @@ fn judge_queues(core: &mut Core, flow: &mut dyn Flow) {
 
 /// Makes Kueue of the objects and the nodes that were stated, before the first decision.
 pub(super) fn begin(core: &mut Core, flow: &mut dyn Flow) {
-    let Some(stated) = core.admission.stated.take() else { return };
-    let setup = Setup {
-        fair_sharing: stated.fair_sharing.as_ref().and_then(|fair| fair.strategies()),
-        flavors: stated.flavors.clone(),
-        topologies: stated.topologies.clone(),
-        nodes: if stated.topologies.is_empty() { Vec::new() } else { kueue_nodes(&core.fleet) },
-    };
-    core.admission.kueue = Some(Kueue::new(setup));
-    apply_queues(core, flow, stated);
+    if let Some(stated) = core.admission.set_up(&core.fleet) {
+        apply_queues(core, flow, stated);
+    }
 }

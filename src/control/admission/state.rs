@@ -86,15 +86,7 @@ impl Admission {
         let next = self.workloads.len() as WorkloadNumber;
         let number = *self.numbers.entry(key).or_insert(next);
         if number == next {
-            self.workloads.push(Workload {
-                spec: Arc::clone(spec),
-                submitted: now,
-                jobs: Vec::new(),
-                lines: Vec::new(),
-                open: 0,
-                standing: Standing::Inadmissible,
-                last_logged: (Reason::PendingEvaluation, Arc::from("")),
-            });
+            self.workloads.push(Workload::new(spec, now));
             self.fresh.push(number);
         }
         let workload = self.workload_mut(number);

@@ -71,6 +71,19 @@ pub(crate) struct Terms {
 }
 
 impl Workload {
+    /// A workload without jobs that Kueue does not know yet.
+    pub fn new(spec: &Arc<QueuedWorkload>, submitted: SimTime) -> Workload {
+        Workload {
+            spec: Arc::clone(spec),
+            submitted,
+            jobs: Vec::new(),
+            lines: Vec::new(),
+            open: 0,
+            standing: Standing::Inadmissible,
+            last_logged: (Reason::PendingEvaluation, Arc::from("")),
+        }
+    }
+
     /// The id of a workload that Kueue knows.
     pub fn id(&self) -> Option<WorkloadId> {
         match self.standing {

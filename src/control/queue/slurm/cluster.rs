@@ -115,11 +115,7 @@ impl Slurm {
 
     /// The indices of a job's partitions, in the order in which the job names them.
     pub fn sections_of(&self, spec: &JobSpec) -> SmallVec<[usize; 1]> {
-        let names = spec.slurm.as_ref().and_then(|terms| terms.partition.as_deref());
-        let names = names.into_iter().flat_map(|names| names.split(','));
-        let place_of = |name: &str| self.partitions.iter().position(|one| &*one.options.name == name);
-        let found: SmallVec<[usize; 1]> = names.filter_map(place_of).collect();
-        if found.is_empty() { SmallVec::from([0]) } else { found }
+        places_of(spec, |name| self.partitions.iter().position(|one| &*one.options.name == name))
     }
 
     /// The index of the partition in which a job runs.
@@ -130,28 +126,7 @@ impl Slurm {
 
     /// Why a partition does not allow a job. `None` if it does.
     pub fn why_not_allowed(&self, spec: &JobSpec, section: usize) -> Option<Reason> {
-        let partition = &self.partitions[section].options;
-        let nodes = requested(spec).nodes;
-        let limit = spec.estimate.unwrap_or(SimDuration::MAX);
-        if partition.max_time.is_some_and(|most| limit > most) {
-            return Some(Reason::PartitionTimeLimit);
-        }
-        let is_outside = partition.max_nodes.is_some_and(|most| nodes > u64::from(most))
-            || partition.min_nodes.is_some_and(|least| nodes < u64::from(least));
-        if is_outside {
-            return Some(Reason::PartitionNodeLimit);
-        }
-        let terms = spec.slurm.as_ref();
-        let is_listed = |allowed: &[String], own: Option<&str>| {
-            allowed.is_empty() || allowed.iter().any(|known| Some(known.as_str()) == own)
-        };
-        if !is_listed(&partition.allow_qos, terms.and_then(|terms| terms.qos.as_deref())) {
-            return Some(Reason::QosNotAllowed);
-        }
-        if !is_listed(&partition.allow_accounts, terms.and_then(|terms| terms.account.as_deref())) {
-            return Some(Reason::AccountNotAllowed);
-        }
-        None
+        why_not_allowed(&self.partitions[section].options, spec)
     }
 
     /// The index of a job's advance reservation.
@@ -170,6 +145,50 @@ impl Slurm {
     pub fn next_boundary(&self, now: SimTime) -> Option<SimTime> {
         self.reservations.iter().flat_map(|reserved| [reserved.from, reserved.until]).filter(|at| *at > now).min()
     }
+}
+
+/// The places of a job's partitions: those that it names, or the first.
+fn places_of(spec: &JobSpec, place_of: impl Fn(&str) -> Option<usize>) -> SmallVec<[usize; 1]> {
+    let names = spec.slurm.as_ref().and_then(|terms| terms.partition.as_deref());
+    let found: SmallVec<[usize; 1]> =
+        names.into_iter().flat_map(|names| names.split(',')).filter_map(place_of).collect();
+    if found.is_empty() { SmallVec::from([0]) } else { found }
+}
+
+/// Why a partition does not allow a job. `None` if it does.
+fn why_not_allowed(partition: &Partition, spec: &JobSpec) -> Option<Reason> {
+    let nodes = requested(spec).nodes;
+    let limit = spec.estimate.unwrap_or(SimDuration::MAX);
+    if partition.max_time.is_some_and(|most| limit > most) {
+        return Some(Reason::PartitionTimeLimit);
+    }
+    let is_outside = partition.max_nodes.is_some_and(|most| nodes > u64::from(most))
+        || partition.min_nodes.is_some_and(|least| nodes < u64::from(least));
+    if is_outside {
+        return Some(Reason::PartitionNodeLimit);
+    }
+    let terms = spec.slurm.as_ref();
+    let is_listed = |allowed: &[String], own: Option<&str>| {
+        allowed.is_empty() || allowed.iter().any(|known| Some(known.as_str()) == own)
+    };
+    if !is_listed(&partition.allow_qos, terms.and_then(|terms| terms.qos.as_deref())) {
+        return Some(Reason::QosNotAllowed);
+    }
+    if !is_listed(&partition.allow_accounts, terms.and_then(|terms| terms.account.as_deref())) {
+        return Some(Reason::AccountNotAllowed);
+    }
+    None
+}
+
+/// Why no partition of a job allows it. `None` if one does.
+pub fn allowed_nowhere(options: &SlurmOptions, spec: &JobSpec) -> Option<Reason> {
+    let place_of = |name: &str| options.partitions.iter().position(|one| &*one.name == name);
+    let partitions = places_of(spec, place_of).into_iter().filter_map(|place| options.partitions.get(place));
+    let mut refused = None;
+    for partition in partitions {
+        refused = refused.or(Some(why_not_allowed(partition, spec)?));
+    }
+    refused
 }
 
 fn add(sum: &mut Requested, core: &Core, node: NodeId) {

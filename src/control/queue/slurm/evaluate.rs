@@ -1,7 +1,7 @@
 //! Whether a job would be placed in a Slurm cluster. The order of the queue does not count.
 
 use super::Ground;
-use super::cluster::requested;
+use super::cluster::{allowed_nowhere, requested};
 use super::pass::with_closed;
 use super::section::ReservedNodes;
 use super::usage::qos_of;
@@ -12,8 +12,8 @@ use crate::queue::slots::time::{SECOND, YEAR, down_to};
 use dryrack_event::{Histogram, Reason, Refusal};
 use dryrack_fleet::Fleet;
 use dryrack_scheduler::evaluate;
-use dryrack_scheduler::slurm::{HeldOf, demand_in};
-use dryrack_units::SimDuration;
+use dryrack_scheduler::slurm::{HeldOf, SlurmOptions, demand_in};
+use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::JobSpec;
 
 /// Why a job would not be placed; `None` and no reason if it would.
@@ -47,7 +47,9 @@ impl Queue {
     fn evaluated_in(&self, core: &Core, spec: &JobSpec, (section, is_one_of_several): (usize, bool)) -> Answer {
         let slurm = self.slurm.as_ref().expect("the caller has it");
         let all = |refusal, reason| (Some(refusal), Histogram::of(reason, core.fleet.len().max(1) as u32));
-        if let Some(reason) = slurm.why_not_allowed(spec, section).or_else(|| never_by_qos(core, spec)) {
+        let options = core.profile.slurm.as_ref();
+        let by_qos = || options.and_then(|options| never_by_qos(options, spec));
+        if let Some(reason) = slurm.why_not_allowed(spec, section).or_else(by_qos) {
             return all(Refusal::Never, reason);
         }
         let own = slurm.reservation_of(core, spec);
@@ -69,9 +71,20 @@ impl Queue {
 }
 
 /// Why the QOS of a job does not let it start even if nothing else runs. `None` if it does.
-fn never_by_qos(core: &Core, spec: &JobSpec) -> Option<Reason> {
-    let qos = core.profile.slurm.as_ref()?.qos(qos_of(spec)?)?;
+fn never_by_qos(options: &SlurmOptions, spec: &JobSpec) -> Option<Reason> {
+    let qos = options.qos(qos_of(spec)?)?;
     qos.denies(requested(spec), spec.estimate.unwrap_or(SimDuration::MAX), HeldOf::default())
+}
+
+/// Why a job does not start in a Slurm cluster from `now` on even if nothing else runs, whatever the nodes are. `None` if
+/// no limit keeps it out.
+pub(crate) fn never_starts(options: &SlurmOptions, spec: &JobSpec, now: SimTime) -> Option<Reason> {
+    let is_over = || {
+        let name = spec.slurm.as_ref()?.reservation.as_deref()?;
+        let own = options.reservations.iter().find(|one| &*one.name == name)?;
+        (now >= own.end()).then_some(Reason::Reservation)
+    };
+    allowed_nowhere(options, spec).or_else(|| never_by_qos(options, spec)).or_else(is_over)
 }
 
 /// The answer if only the nodes of the ground count that no reservation keeps from the job.

@@ -33,6 +33,7 @@ use cluster::weights;
 use dryrack_event::Reason;
 use dryrack_scheduler::slurm::Multifactor;
 use dryrack_units::SimTime;
+pub(crate) use evaluate::never_starts;
 pub(super) use ground::Ground;
 use section::ReservedNodes;
 pub(super) use visits::InPartition;
