@@ -245,8 +245,12 @@ impl Case<'_> {
     /// When the pods run, or why they do not.
     fn pods(&self) -> String {
         let (wanted, most) = self.found.pods;
-        if let Some(at) = self.found.running {
-            return format!("running    all pods at {at}\n");
+        match self.found.running {
+            Some(at) if most < wanted => {
+                return format!("running    the last of {wanted} pods from {at}, at most {most} at a time\n");
+            }
+            Some(at) => return format!("running    all pods at {at}\n"),
+            None => {}
         }
         if let Some(never) = &self.found.never {
             return format!("running    {}\n", never_text(never, wanted));

@@ -11,7 +11,7 @@ use super::rehearsal::Rehearsal;
 use super::replay::Replay;
 use super::run::{RunOptions, run};
 use dryrack_control::AdmissionView;
-use dryrack_event::{AdmittedPodSet, Event, Histogram, Phase, Reason, Record, RecordBody};
+use dryrack_event::{AdmittedPodSet, Event, Histogram, Outcome, Phase, Reason, Record, RecordBody};
 use dryrack_ids::JobId;
 use dryrack_objects::Quantity;
 use dryrack_scheduler::lacks;
@@ -30,7 +30,7 @@ pub struct Simulated {
     pub last: Option<(SimTime, Reason, Arc<str>)>,
     /// How many of its pods should run at a time, and the largest number that does.
     pub pods: (u32, u32),
-    /// When as many run as should, for the first time.
+    /// When as many as should run have begun, for the first time. Some may have completed by then.
     pub running: Option<SimTime>,
     /// Why the last of its pods that was refused a node waits.
     pub waits: Option<(SimTime, Histogram)>,
@@ -204,7 +204,7 @@ fn standing(rehearsal: &Rehearsal, records: &[Record], job: JobId) -> Option<Adm
 fn read(records: &[Record], jobs: &[JobId], rehearsal: &Rehearsal, found: &mut Simulated) {
     let first = jobs[0];
     found.pods.0 = pods_at_a_time(rehearsal, jobs);
-    let mut running = BTreeSet::new();
+    let (mut running, mut completed) = (BTreeSet::new(), BTreeSet::new());
     for Record { at, said, .. } in records {
         let RecordBody::Event(event) = said else { continue };
         match event {
@@ -232,14 +232,20 @@ fn read(records: &[Record], jobs: &[JobId], rehearsal: &Rehearsal, found: &mut S
                 found.evicted.get_or_insert((*at, *because));
             }
             Event::Moved { attempt, to, .. } if jobs.contains(&attempt.job) => {
+                let pod = (attempt.job, attempt.replica);
                 match to {
-                    Phase::Running => running.insert((attempt.job, attempt.replica)),
-                    _ => running.remove(&(attempt.job, attempt.replica)),
+                    Phase::Running => running.insert(pod),
+                    _ => running.remove(&pod),
                 };
-                let count = running.len() as u32;
-                found.pods.1 = found.pods.1.max(count);
-                if count >= found.pods.0 {
+                found.pods.1 = found.pods.1.max(running.len() as u32);
+                if (running.len() + completed.len()) as u32 >= found.pods.0 {
                     found.running.get_or_insert(*at);
+                }
+            }
+            Event::Ended { attempt, outcome, .. } if jobs.contains(&attempt.job) => {
+                let pod = (attempt.job, attempt.replica);
+                if running.remove(&pod) && *outcome == Outcome::Completed {
+                    completed.insert(pod);
                 }
             }
             _ => {}

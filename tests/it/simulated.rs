@@ -12,6 +12,7 @@ trials! {
         pods_that_arrive_at_once_are_tried_by_creation_then_as_listed,
         a_remedy_names_all_that_is_in_the_way,
         pods_that_fit_no_empty_node_never_run,
+        pods_that_run_in_turn_are_not_said_to_run_together,
         a_workload_that_is_preempted_again_and_again_is_named_once,
         changes_are_those_with_which_the_pods_run_earlier,
         a_change_that_helps_later_is_better_than_none,
@@ -280,6 +281,13 @@ fn six(annotations: &str) -> String {
                restartPolicy: Never\n      \
                containers: [{{name: c, image: x, resources: {{limits: {{nvidia.com/gpu: 1}}}}}}]\n"
     )
+}
+
+/// Twelve pods of 20 minutes on eight GPUs.
+fn pods_that_run_in_turn_are_not_said_to_run_together() {
+    let in_no_queue = six("").replace("labels: {kueue.x-k8s.io/queue-name: product}, ", "").replace(": 6\n", ": 12\n");
+    let said = asked(NODES, &in_no_queue, 0);
+    assert!(said.contains("running    the last of 12 pods from 21m, at most 8 at a time\n"), "{said}");
 }
 
 /// With fewer pods `new` may reclaim quota, and with all six it may not, so it preempts `low` in vain in each second
