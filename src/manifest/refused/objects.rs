@@ -112,6 +112,14 @@ pub fn budget(tree: &Tree, report: &mut Report) {
     let has_both = has(tree, "minAvailable") && has(tree, "maxUnavailable");
     let message = "`minAvailable` and `maxUnavailable` cannot be both set";
     refuse(tree, &[(has_both, "maxUnavailable", message, "remove one of them")], report);
+    for key in ["minAvailable", "maxUnavailable"] {
+        let stated = text(tree, key);
+        let percent = stated.strip_suffix('%').and_then(|percent| percent.parse::<u32>().ok());
+        if percent.is_some_and(|percent| percent > 100) {
+            let message = format!("`{key}` is at most 100%, found {stated}");
+            report.error_with_help(place(tree, key), message, "write a smaller percentage, or a number of pods");
+        }
+    }
 }
 
 /// A PriorityClass. Only the system has classes above a thousand million.

@@ -301,6 +301,12 @@ fn classes_and_budgets_are_refused() {
             "1",
             "`minAvailable` and `maxUnavailable` cannot be both set",
         ),
+        // must not be greater than 100%
+        (
+            object("policy/v1", "PodDisruptionBudget", "maxUnavailable: 150%"),
+            "150%",
+            "`maxUnavailable` is at most 100%",
+        ),
         (
             object("policy/v1beta1", "PodDisruptionBudget", "minAvailable: 1"),
             "policy/v1beta1",
@@ -316,6 +322,7 @@ fn classes_and_budgets_are_refused() {
         class("system-cluster-critical", 2_000_000_000),
         class("top", 1_000_000_000),
         object("policy/v1", "PodDisruptionBudget", "minAvailable: 1"),
+        object("policy/v1", "PodDisruptionBudget", "minAvailable: 100%"),
     ]);
     // A cluster resolved the names when it made the pod.
     let made =
