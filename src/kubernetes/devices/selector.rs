@@ -8,10 +8,11 @@ use std::sync::{Arc, OnceLock};
 
 use cel::common::ast::IdedExpr;
 use cel::common::traits::Indexer;
-use cel::common::types::{CelBool, CelInt, CelMap, CelString, MAP_TYPE, Type};
+use cel::common::types::{CelBool, CelInt, CelList, CelMap, CelString, MAP_TYPE, Type};
 use cel::common::value::{CowVal, StaticVal, Val};
 use cel::{Context, Env, ExecutionError};
 use foldhash::fast::FixedState;
+use regex::Regex;
 
 use super::Known;
 use crate::object::{Attribute, Quantity};
@@ -259,16 +260,47 @@ fn version_less(one: &Version, other: &Version) -> CelBool {
     one.is_less(other)
 }
 
-/// The standard functions, and the functions on quantities and versions that Kubernetes adds.
+fn regex(stated: &CelString<'_>, function: &'static str) -> Result<Regex, ExecutionError> {
+    Regex::new(stated.inner()).map_err(|fault| ExecutionError::function_error(function, fault))
+}
+
+/// The first match. An empty text without a match.
+fn find(this: &CelString<'_>, pattern: &CelString<'_>) -> Result<CelString<'static>, ExecutionError> {
+    let found = regex(pattern, "find")?.find(this.inner()).map_or("", |found| found.as_str());
+    Ok(text(found))
+}
+
+fn find_all(this: &CelString<'_>, pattern: &CelString<'_>) -> Result<CelList<'static>, ExecutionError> {
+    find_all_up_to(this, pattern, &CelInt::from(-1))
+}
+
+/// The first `most` matches. All of them if `most` is negative.
+fn find_all_up_to(
+    this: &CelString<'_>,
+    pattern: &CelString<'_>,
+    most: &CelInt,
+) -> Result<CelList<'static>, ExecutionError> {
+    let (regex, most) = (regex(pattern, "findAll")?, usize::try_from(*most.inner()).unwrap_or(usize::MAX));
+    let found = regex.find_iter(this.inner()).take(most);
+    let found: Vec<Box<dyn Val>> = found.map(|found| Box::new(text(found.as_str())) as Box<dyn Val>).collect();
+    Ok(CelList::from(found))
+}
+
+/// The standard functions, those of the extension on texts, and the functions on regular expressions, quantities and
+/// versions that Kubernetes adds (`k8s.io/apiserver/pkg/cel/library`).
 fn environment() -> Arc<Env> {
     static ENVIRONMENT: OnceLock<Arc<Env>> = OnceLock::new();
     let made = || {
         let mut env = Env::stdlib();
+        cel::extensions::strings(&mut env).expect("the standard library has none of these functions");
         let added = [
             cel::add_overload!(env, fn quantity: (CelString) -> Result<Amount>, id = "string_to_quantity"),
             cel::add_overload!(env, fn is_quantity: (CelString) -> CelBool, id = "is_quantity_string"),
             cel::add_overload!(env, fn semver: (CelString) -> Result<Version>, id = "string_to_semver"),
             cel::add_overload!(env, fn is_semver: (CelString) -> CelBool, id = "is_semver_string"),
+            cel::add_member_overload!(env, fn find: (CelString, CelString) -> Result<CelString>),
+            cel::add_member_overload!(env, fn find_all: (CelString, CelString) -> Result<CelList>),
+            cel::add_member_overload!(env, fn find_all_up_to: (CelString, CelString, CelInt) -> Result<CelList>, name = "findAll"),
             cel::add_member_overload!(env, fn as_integer: (Amount) -> CelInt, id = "quantity_as_integer"),
             cel::add_member_overload!(env, fn amount_compare: (Amount, Amount) -> CelInt, name = "compareTo"),
             cel::add_member_overload!(env, fn amount_greater: (Amount, Amount) -> CelBool, name = "isGreaterThan"),

@@ -58,6 +58,13 @@ fn a_selector_reads_the_driver_attributes_and_capacity() {
         (memory("isGreaterThan(quantity(\"20Gi\"))"), Ok(true)),
         ("\"model\" in device.attributes[\"none.example.com\"]".to_string(), Ok(false)),
         (format!("has({own}.vendor)"), Ok(false)),
+        (format!("{own}.model.matches('^[LT]4$') && !{own}.model.matches('^4')"), Ok(true)),
+        (format!("{own}.model.lowerAscii() == 'l4' && {own}.model.split('L')[1] == '4'"), Ok(true)),
+        (format!("{own}.model.find('[0-9]+') == '4' && {own}.model.find('x') == ''"), Ok(true)),
+        (
+            "'a1b22c3'.findAll('[0-9]+') == ['1', '22', '3'] && 'a1b2'.findAll('[0-9]', 1) == ['1']".to_string(),
+            Ok(true),
+        ),
         (format!("{own}.vendor == \"x\""), Err("CEL runtime error: no such key: vendor")),
         (format!("{own}.model"), Err("CEL runtime error: the expression is")),
         ("device.driver ==".to_string(), Err("CEL compile error: the expression ends too early")),
