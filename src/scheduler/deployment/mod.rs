@@ -22,6 +22,8 @@ mod node_prefix;
 mod options;
 mod picked_all;
 mod picked_some;
+#[cfg(test)]
+mod place_tests;
 mod placer;
 mod request;
 mod score;
