@@ -383,12 +383,11 @@ fn a_claim_of_sets_holds_what_the_tasks_of_each_set_ask_for() {
     assert_eq!(of_memory(vec![part(0, 0, 1), part(3, 0, 8)]), [RequirementUnmet]);
 }
 
-#[test]
-fn a_replica_of_a_model_has_one_main_part_and_several_nodes_only_if_it_may() {
-    let fleet = fleet_of(&[shape(), shape()]);
+/// A model without figures, on one node or several.
+fn model(distributable: bool, gpus_per_replica: Option<u32>) -> Deployment {
     let facts = r#"{"name": "m", "categories": [], "architecture": null, "weights": 0, "heads": null, "vision_heads": null,
         "vocabulary": null, "quantization": null}"#;
-    let deployment = |distributable, gpus_per_replica| Deployment {
+    Deployment {
         model: serde_json::from_str(facts).expect("facts of a model"),
         backend: Backend::Vllm,
         strategy: Strategy::Spread,
@@ -397,28 +396,61 @@ fn a_replica_of_a_model_has_one_main_part_and_several_nodes_only_if_it_may() {
         gpus_per_replica,
         arguments: Vec::new(),
         environment: BTreeMap::new(),
+    }
+}
+
+#[test]
+fn a_replica_of_a_model_is_on_gpus_that_run_its_backend_and_on_nodes_of_its_selector() {
+    let mut nvidia = shape();
+    nvidia.gpus.iter_mut().for_each(|gpu| gpu.vendor = Some(Vendor::Nvidia));
+    let with = |shape: &NodeShape, selector: &[(&str, &str)], gpus: Vec<GpuClaim>| {
+        let selector = selector.iter().map(|(key, value)| (Arc::from(*key), Arc::from(*value))).collect();
+        let demand = Demand::of(Arc::new(Deployment { selector: Some(selector), ..model(false, None) }));
+        broken(&fleet_of(std::slice::from_ref(shape)), &demand, &[claim(0, 1, (0, 0), gpus)])
     };
-    let is_torn = |deployment, pick: Option<Pick>, claims: &[NodeClaim]| {
+    let meets = |shape: &NodeShape, selector: &[(&str, &str)]| with(shape, selector, whole(&[0, 1])).is_empty();
+    assert!(meets(&nvidia, &[]) && meets(&nvidia, &[("zone", "a")]) && meets(&nvidia, &[("os", "linux")]));
+    assert!(!meets(&nvidia, &[("zone", "b")]) && !meets(&nvidia, &[("os", "windows")]));
+    assert!(!meets(&nvidia, &[("zone", "a"), ("rack", "a")]));
+    // A label that the node states counts more than its system.
+    let mut stated = nvidia.clone();
+    stated.labels.insert("os".into(), "other".into());
+    assert!(meets(&stated, &[("os", "other")]) && !meets(&stated, &[("os", "linux")]));
+    // Each GPU once, with some memory. vLLM runs on GPUs of NVIDIA, on Linux, and not without a GPU.
+    let of = |gpus: Vec<GpuClaim>| with(&nvidia, &[], gpus);
+    assert_eq!(of(vec![part(0, 0, 1)]), []);
+    assert_eq!(of(vec![part(0, 1000, 0)]), [RequirementUnmet]);
+    assert_eq!(of(vec![part(0, 500, 10), part(0, 500, 10)]), [RequirementUnmet]);
+    assert_eq!(of(Vec::new()), [RequirementUnmet]);
+    let mut mixed = nvidia.clone();
+    mixed.gpus[1].vendor = Some(Vendor::Apple);
+    assert_eq!(with(&mixed, &[], whole(&[0, 2])), []);
+    assert_eq!(with(&mixed, &[], whole(&[0, 1])), [RequirementUnmet]);
+    let windows = NodeShape { os: Os::Windows, ..nvidia };
+    assert_eq!(with(&windows, &[], whole(&[0])), [RequirementUnmet]);
+}
+
+#[test]
+fn a_replica_of_a_model_has_one_main_part_and_several_nodes_only_if_it_may() {
+    let fleet = fleet_of(&[shape(), shape()]);
+    let is_torn = |deployment: Deployment, pick: Option<Pick>, claims: &[NodeClaim]| {
         let demand = Demand { pick, ..Demand::of(Arc::new(deployment)) };
         broken(&fleet, &demand, claims).contains(&GangTorn)
     };
     let on = |node, tasks| claim(node, tasks, (0, 0), whole(&[0, 1]));
-    assert!(!is_torn(deployment(false, None), None, &[on(0, 1)]));
-    assert!(is_torn(deployment(false, None), None, &[on(0, 0)]) && is_torn(deployment(true, None), None, &[on(0, 2)]));
-    assert!(!is_torn(deployment(true, None), None, &[on(0, 1), on(1, 0)]));
-    assert!(is_torn(deployment(false, None), None, &[on(0, 1), on(1, 0)]));
-    assert!(is_torn(deployment(true, None), None, &[on(0, 1), on(1, 1)]));
-    assert!(is_torn(deployment(true, None), None, &[on(0, 1), on(1, 2)]));
+    assert!(!is_torn(model(false, None), None, &[on(0, 1)]));
+    assert!(is_torn(model(false, None), None, &[on(0, 0)]) && is_torn(model(true, None), None, &[on(0, 2)]));
+    assert!(!is_torn(model(true, None), None, &[on(0, 1), on(1, 0)]));
+    assert!(is_torn(model(false, None), None, &[on(0, 1), on(1, 0)]));
+    assert!(is_torn(model(true, None), None, &[on(0, 1), on(1, 1)]));
+    assert!(is_torn(model(true, None), None, &[on(0, 1), on(1, 2)]));
     // As many GPUs as were picked, or as many of them as a replica takes.
     let pick = |count| Some(Pick::AllGpus((0..count).map(|index| GpuId { node: NodeId::new(0), index }).collect()));
-    assert!(
-        !is_torn(deployment(false, None), pick(2), &[on(0, 1)])
-            && is_torn(deployment(false, None), pick(3), &[on(0, 1)])
-    );
-    assert!(!is_torn(deployment(false, Some(2)), pick(3), &[on(0, 1)]));
-    assert!(is_torn(deployment(false, Some(1)), pick(3), &[on(0, 1)]));
+    assert!(!is_torn(model(false, None), pick(2), &[on(0, 1)]) && is_torn(model(false, None), pick(3), &[on(0, 1)]));
+    assert!(!is_torn(model(false, Some(2)), pick(3), &[on(0, 1)]));
+    assert!(is_torn(model(false, Some(1)), pick(3), &[on(0, 1)]));
     let gpus = Some(Pick::Gpus((0..3).map(|index| GpuId { node: NodeId::new(0), index }).collect()));
-    assert!(!is_torn(deployment(false, None), gpus, &[on(0, 1)]));
+    assert!(!is_torn(model(false, None), gpus, &[on(0, 1)]));
 }
 
 #[test]

@@ -24,6 +24,8 @@ mod evictions;
 mod examine;
 mod gates;
 mod hints;
+#[cfg(test)]
+mod hints_tests;
 mod mirror;
 mod options;
 mod outside;
@@ -32,6 +34,8 @@ mod permits;
 mod plugins;
 pub mod pods;
 mod queue;
+#[cfg(test)]
+mod queue_tests;
 mod reasons;
 mod taints;
 

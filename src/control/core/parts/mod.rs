@@ -10,6 +10,8 @@ pub mod kept;
 pub mod nodes;
 pub mod services;
 pub mod shares;
+#[cfg(test)]
+mod shares_tests;
 pub mod store;
 pub mod timer;
 pub mod usage;

@@ -13,6 +13,9 @@ use dryrack_ids::NodeId;
 use dryrack_scheduler::{Candidate, Outlook, SlotOptions};
 use dryrack_units::{SimDuration, SimTime};
 
+#[cfg(test)]
+mod tests;
+
 /// A set of nodes, by their index.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Nodes(Vec<bool>);

@@ -7,6 +7,8 @@ mod demands;
 mod dependencies;
 mod records;
 mod run_limits;
+#[cfg(test)]
+mod run_limits_tests;
 
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
