@@ -26,6 +26,8 @@ mod picked_some;
 mod place_tests;
 mod placer;
 mod request;
+#[cfg(test)]
+mod request_tests;
 mod score;
 mod search;
 mod selectable;
