@@ -14,7 +14,7 @@ fn sound() -> Value {
 }
 
 /// The sound profile with these values, each at a path of keys with slashes.
-fn with(changes: &[(&str, Value)]) -> Profile {
+pub(crate) fn with(changes: &[(&str, Value)]) -> Profile {
     let mut data = sound();
     for (path, value) in changes {
         let at = path.split('/').fold(&mut data, |data, key| match key.parse::<usize>() {
@@ -35,7 +35,7 @@ fn check(rows: &[Row<'_>]) {
 }
 
 /// Filters without one of the built-in ones.
-fn filters_without(name: &str) -> Value {
+pub(crate) fn filters_without(name: &str) -> Value {
     let all = ["picked", "labels", "ready", "compatible", "resources"];
     all.into_iter().filter(|filter| *filter != name).map(|filter| json!({ "stage": filter })).collect()
 }
@@ -52,7 +52,7 @@ fn each_after(pause: &str) -> Value {
     json!({"trigger": {"each_after": pause}, "batch": null, "jitter": "0s"})
 }
 
-fn polled() -> Value {
+pub(crate) fn polled() -> Value {
     let rounds = json!({"every": "1s", "jitter": "0s", "batch": null});
     json!({"polled": {
         "loops": {"polled": {

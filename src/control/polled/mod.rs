@@ -11,6 +11,8 @@
 //! in [`dryrack_lifecycle`].
 
 mod clock;
+#[cfg(test)]
+mod clock_tests;
 mod facts;
 mod options;
 mod rows;

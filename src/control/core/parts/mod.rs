@@ -3,6 +3,8 @@
 
 pub mod accounts;
 pub mod clock;
+#[cfg(test)]
+mod clock_tests;
 pub mod clouds;
 pub mod deciding;
 pub mod examined;

@@ -13,6 +13,8 @@
 mod bookings;
 mod calendar;
 pub(super) mod ends;
+#[cfg(test)]
+mod future_tests;
 mod judged;
 mod kept;
 mod outlook;

@@ -2,6 +2,8 @@
 //! fleet is given to the methods that read it.
 
 mod instances;
+#[cfg(test)]
+mod instances_tests;
 mod scale_up;
 
 use std::collections::BTreeMap;
