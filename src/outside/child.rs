@@ -11,6 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child as Process, Command as Line, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -42,8 +43,10 @@ pub enum ReadResult {
         left: usize,
     },
     TooLong,
-    /// No line arrived in time.
-    Silence,
+    /// No line arrived in time. `left` is the number of bytes of a line without its end.
+    Silence {
+        left: usize,
+    },
 }
 
 /// The error for a program that could not be started or reached.
@@ -68,6 +71,8 @@ pub struct Child {
     peer: Peer,
     to_write: Option<Sender<Vec<u8>>>,
     lines: Receiver<ReadResult>,
+    /// The number of bytes of a line whose end has not come yet.
+    left: Arc<AtomicUsize>,
     errors: Arc<Mutex<VecDeque<u8>>>,
     errors_over: Receiver<()>,
     is_over: bool,
@@ -130,12 +135,14 @@ impl Child {
         let (to_write, what) = mpsc::channel();
         thread::spawn(move || write_all(input, &what));
         let (say, lines) = mpsc::sync_channel(LINES_AHEAD);
-        thread::spawn(move || read_lines(BufReader::new(output), &say));
+        let left = Arc::new(AtomicUsize::new(0));
+        let unfinished = Arc::clone(&left);
+        thread::spawn(move || read_lines(BufReader::new(output), &say, &unfinished));
         let kept = Arc::new(Mutex::new(VecDeque::new()));
         let (over, errors_over) = mpsc::channel();
         let keep = Arc::clone(&kept);
         thread::spawn(move || keep_errors(errors, &keep, &over));
-        Child { peer, to_write: Some(to_write), lines, errors: kept, errors_over, is_over: false }
+        Child { peer, to_write: Some(to_write), lines, left, errors: kept, errors_over, is_over: false }
     }
 
     /// Sends a line. Only the answer shows whether the process has read the line.
@@ -149,7 +156,7 @@ impl Child {
     pub fn read_next(&mut self, within: Duration) -> ReadResult {
         match self.lines.recv_timeout(within) {
             Ok(heard) => heard,
-            Err(RecvTimeoutError::Timeout) => ReadResult::Silence,
+            Err(RecvTimeoutError::Timeout) => ReadResult::Silence { left: self.left.load(Ordering::Relaxed) },
             Err(RecvTimeoutError::Disconnected) => ReadResult::End { left: 0 },
         }
     }
@@ -240,6 +247,15 @@ impl Drop for Child {
     }
 }
 
+/// Why no answer came in time. `left` is the number of bytes of a line without its end.
+pub fn silence(asked: &str, within: Duration, left: usize) -> String {
+    let why = match left {
+        0 => "does it flush its output?".to_string(),
+        left => format!("{left} bytes of a line have come, but not its end"),
+    };
+    format!("no answer to `{asked}` within {within:?}; {why}")
+}
+
 fn ending(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(0), _) => "exited with code 0, but a scheduler must answer until `bye`".to_string(),
@@ -257,8 +273,8 @@ fn write_all(mut input: impl Write, what: &Receiver<Vec<u8>>) {
     }
 }
 
-/// Passes on each line of stdout without its line break.
-fn read_lines(mut output: impl BufRead, say: &SyncSender<ReadResult>) {
+/// Passes on each line of stdout without its line break. `left` gets the length of the line that has no end yet.
+fn read_lines(mut output: impl BufRead, say: &SyncSender<ReadResult>, left: &AtomicUsize) {
     let mut line = Vec::new();
     loop {
         let Ok(found) = output.fill_buf() else {
@@ -277,6 +293,7 @@ fn read_lines(mut output: impl BufRead, say: &SyncSender<ReadResult>) {
             let _unheard = say.send(ReadResult::TooLong);
             return;
         }
+        left.store(if end.is_some() { 0 } else { line.len() }, Ordering::Relaxed);
         if end.is_some() && say.send(ReadResult::Line(std::mem::take(&mut line))).is_err() {
             return;
         }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::reading::{json, object, shown};
 use dryrack_event::{OutsideFault, StandIn};
 
 /// The version of the protocol that this dryrack speaks.
@@ -97,11 +97,17 @@ pub enum Decision {
     Cancel(Cancel),
 }
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Place {
     pub run: String,
     pub parts: Vec<Part>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlaceRead {
+    run: String,
+    parts: Vec<Value>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -125,7 +131,7 @@ pub struct Part {
 
 /// A GPU by its index, or by its index with the amounts to take.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(untagged, expecting = "expected the index of a GPU, or an index and the memory taken")]
+#[serde(untagged, expecting = "expected the index of a GPU or, for a model, an object with `index` and `memory`")]
 pub enum Gpu {
     Index(u16),
     Taken(GpuTaken),
@@ -216,31 +222,20 @@ pub struct Evaluated {
 
 /// Reads a line as a message of this type. The message may also contain the number of the question.
 fn message(line: &[u8], kind: &str) -> Result<Map<String, Value>, LineFault> {
-    let shown = || {
-        let text = String::from_utf8_lossy(line);
-        let shown: String = text.chars().take(120).collect();
-        if shown.len() < text.len() { format!("{shown}…") } else { shown }
-    };
-    let value: Value = serde_json::from_slice(line)
-        .map_err(|error| LineFault::new(OutsideFault::NotJson, format!("{error}: {}", shown())))?;
+    let value = json(line)?;
     let not = |why: String| LineFault::new(OutsideFault::NotAMessage, why);
     let Value::Object(mut fields) = value else {
-        return Err(not(format!("expected an object, found: {}", shown())));
+        return Err(not(format!("expected an object, found: {}", shown(line))));
     };
     match fields.shift_remove("type") {
         Some(Value::String(found)) if found == kind => Ok(fields),
         Some(Value::String(found)) if found == "fault" => {
-            let GiveUp { name, text, .. } = read(fields, "fault")?;
+            let GiveUp { name, text, .. } = object(fields, "fault")?;
             Err(LineFault::new(OutsideFault::GivenUp, format!("{name}: {text}")))
         }
         Some(found) => Err(not(format!("expected the type \"{kind}\", found {found}"))),
-        None => Err(not(format!("expected a field `type`: {}", shown()))),
+        None => Err(not(format!("expected a field `type`: {}", shown(line)))),
     }
-}
-
-fn read<T: DeserializeOwned>(fields: Map<String, Value>, what: &str) -> Result<T, LineFault> {
-    serde_json::from_value(Value::Object(fields))
-        .map_err(|error| LineFault::new(OutsideFault::NotAMessage, format!("{what}: {error}")))
 }
 
 /// Removes the number of the question from an answer, and checks it. Numbers below `id` belong to earlier questions.
@@ -261,7 +256,7 @@ pub fn hello(line: &[u8]) -> Result<Hello, LineFault> {
     let fields = message(line, "hello")?;
     // Check the version first, because another version may have other fields.
     match fields.get("protocol").and_then(Value::as_u64) {
-        Some(PROTOCOL) => read(fields, "hello"),
+        Some(PROTOCOL) => object(fields, "hello"),
         Some(other) => {
             let text = format!("it speaks version {other}, and this dryrack version {PROTOCOL}");
             Err(LineFault::new(OutsideFault::WrongProtocol, text))
@@ -275,7 +270,7 @@ pub fn hello(line: &[u8]) -> Result<Hello, LineFault> {
 pub fn decisions(line: &[u8], id: u64) -> Result<Decisions, LineFault> {
     let mut fields = message(line, "decisions")?;
     check_id(&mut fields, id)?;
-    let DecisionsRead { decisions, wake_at, took_ns } = read(fields, "decisions")?;
+    let DecisionsRead { decisions, wake_at, took_ns } = object(fields, "decisions")?;
     if decisions.len() > MOST_DECISIONS {
         let text = format!("{} decisions in one answer, and {MOST_DECISIONS} are the most", decisions.len());
         return Err(LineFault::new(OutsideFault::Flood, text));
@@ -288,16 +283,16 @@ pub fn decisions(line: &[u8], id: u64) -> Result<Decisions, LineFault> {
 
 fn decision(value: Value, what: &str) -> Result<Decision, LineFault> {
     let not = |why: String| LineFault::new(OutsideFault::NotAMessage, format!("{what}: {why}"));
-    let Value::Object(mut fields) = value else { return Err(not("expected an object".to_string())) };
+    let Value::Object(mut fields) = value else { return Err(not(format!("expected an object, found {value}"))) };
     let what = |verb: &str| format!("{what}, `{verb}`");
     match fields.shift_remove("do") {
         Some(Value::String(verb)) => match verb.as_str() {
-            "place" => read(fields, &what(&verb)).map(Decision::Place),
-            "wait" => read(fields, &what(&verb)).map(Decision::Wait),
-            "refuse" => read(fields, &what(&verb)).map(Decision::Refuse),
-            "preempt" => read(fields, &what(&verb)).map(Decision::Preempt),
+            "place" => place(fields, &what(&verb)).map(Decision::Place),
+            "wait" => object(fields, &what(&verb)).map(Decision::Wait),
+            "refuse" => object(fields, &what(&verb)).map(Decision::Refuse),
+            "preempt" => object(fields, &what(&verb)).map(Decision::Preempt),
             "cancel" => {
-                let cancel: Cancel = read(fields, &what(&verb))?;
+                let cancel: Cancel = object(fields, &what(&verb))?;
                 match (&cancel.run, &cancel.job, cancel.because) {
                     (Some(_), None, _) | (None, Some(_), CancelBecause::Cancelled) => Ok(Decision::Cancel(cancel)),
                     (None, Some(_), _) => Err(not("`because` is of a `run`; a `job` is only cancelled".to_string())),
@@ -310,10 +305,24 @@ fn decision(value: Value, what: &str) -> Result<Decision, LineFault> {
     }
 }
 
+/// Reads a placement. Each part is read by itself, so that a fault names the part.
+fn place(fields: Map<String, Value>, what: &str) -> Result<Place, LineFault> {
+    let PlaceRead { run, parts } = object(fields, what)?;
+    let part = |(index, part): (usize, Value)| match part {
+        Value::Object(fields) => object(fields, &format!("{what}, part {index}")),
+        other => {
+            let text =
+                format!("{what}, part {index}: expected an object, found {}", shown(other.to_string().as_bytes()));
+            Err(LineFault::new(OutsideFault::NotAMessage, text))
+        }
+    };
+    Ok(Place { run, parts: parts.into_iter().enumerate().map(part).collect::<Result<_, _>>()? })
+}
+
 pub fn evaluated(line: &[u8], id: u64) -> Result<Evaluated, LineFault> {
     let mut fields = message(line, "evaluated")?;
     check_id(&mut fields, id)?;
-    read(fields, "evaluated")
+    object(fields, "evaluated")
 }
 
 /// Whether a line can be read as one of the messages of a program. An answer must have the id 1.
@@ -348,7 +357,7 @@ mod tests {
     #[test]
     fn a_line_that_is_no_answer_is_told_why() {
         let rows = [
-            ("nonsense", OutsideFault::NotJson, "expected ident"),
+            ("nonsense", OutsideFault::NotJson, "expected a JSON object, found: nonsense"),
             ("[]", OutsideFault::NotAMessage, "expected an object"),
             ("{}", OutsideFault::NotAMessage, "`type`"),
             (r#"{"type":"hello"}"#, OutsideFault::NotAMessage, r#"expected the type "decisions", found "hello""#),
@@ -367,7 +376,7 @@ mod tests {
             (
                 r#"{"type":"decisions","id":3,"decisions":[{"do":"place","run":"a/0/1","parts":[{"nod":"x"}]}]}"#,
                 OutsideFault::NotAMessage,
-                "decision 0, `place`: unknown field `nod`",
+                "decision 0, `place`, part 0: unknown field `nod`",
             ),
             (
                 r#"{"type":"decisions","id":3,"decisions":[{"do":"cancel"}]}"#,

@@ -18,6 +18,7 @@ mod message;
 mod mirror;
 mod objects;
 mod placing;
+mod reading;
 mod reasons;
 mod refusals;
 mod session;

@@ -9,7 +9,7 @@ use super::mirror::Mirror;
 use dryrack_event::OutsideFault;
 use dryrack_fleet::{Fleet, GpuClaim, NodeClaim, NodeShape, NodeStatus, Placement};
 use dryrack_ids::NodeId;
-use dryrack_units::{Bytes, GpuShare, MilliCpu};
+use dryrack_units::{Bytes, GpuShare, MilliCpu, counted};
 use dryrack_workload::{Demand, DemandKind, GpuDemand, GpuTake, Pick, TaskDemand, TaskSet};
 
 /// An upper limit for amounts. No node has this much of anything, and sums of such amounts cannot overflow.
@@ -24,6 +24,10 @@ pub struct Places {
 
 fn misshapen(text: impl Into<String>) -> LineFault {
     LineFault::new(OutsideFault::Misshapen, text)
+}
+
+fn tasks_text(tasks: u64) -> String {
+    counted(usize::try_from(tasks).unwrap_or(usize::MAX), "task")
 }
 
 impl Places {
@@ -45,7 +49,7 @@ impl Places {
             claims.push(claim);
         }
         if claims.is_empty() {
-            return Err(misshapen("a place of no parts"));
+            return Err(misshapen("a place without parts"));
         }
         if let DemandKind::Sets(sets) = &demand.kind {
             check_counts(sets, &claims)?;
@@ -54,7 +58,7 @@ impl Places {
         let tasks: u64 = claims.iter().map(|claim| u64::from(claim.tasks)).sum();
         let is_exact = matches!(demand.pick, Some(Pick::AllGpus(_))) || demand.model().is_some();
         if !is_exact && tasks != u64::from(demand.tasks) {
-            return Err(misshapen(format!("a place for {tasks} tasks, and there are {}", demand.tasks)));
+            return Err(misshapen(format!("a place for {}, but the job has {}", tasks_text(tasks), demand.tasks)));
         }
         for claim in &claims {
             self.blocks.entry(claim.node).or_default().extend(&claim.blocks);
@@ -141,7 +145,7 @@ fn check_gpus(shape: &NodeShape, part: &Part) -> Result<(), LineFault> {
     };
     match part.gpus.iter().map(index).find(|index| usize::from(*index) >= shape.gpus.len()) {
         Some(index) => {
-            let text = format!("`{}` has {} GPUs, and no GPU {index}", part.node, shape.gpus.len());
+            let text = format!("`{}` has {}, and no GPU {index}", part.node, counted(shape.gpus.len(), "GPU"));
             Err(LineFault::new(OutsideFault::UnknownGpu, text))
         }
         None => Ok(()),
@@ -229,7 +233,11 @@ fn check_counts(sets: &[TaskSet], claims: &[NodeClaim]) -> Result<(), LineFault>
                 true => set.tasks.to_string(),
                 false => format!("{} to {}", set.min_tasks, set.tasks),
             };
-            return Err(misshapen(format!("a place for {tasks} tasks of `{}`, and there are {wanted}", set.name)));
+            return Err(misshapen(format!(
+                "a place for {} of `{}`, but the job has {wanted}",
+                tasks_text(tasks),
+                set.name
+            )));
         }
     }
     Ok(())
@@ -251,7 +259,7 @@ fn of_tasks(
     }
     let tasks = part.tasks.unwrap_or(1);
     if tasks == 0 || tasks > most {
-        return Err(misshapen(format!("{tasks} of {most} tasks on `{}`", part.node)));
+        return Err(misshapen(format!("{} on `{}`, but the job has {most}", tasks_text(tasks.into()), part.node)));
     }
     let (cpu, ram) = (task.cpu.get().saturating_mul(tasks.into()), task.ram.get().saturating_mul(tasks.into()));
     let (cpu, ram) = (MilliCpu::new(cpu.min(MOST)), Bytes::new(ram.min(MOST)));
@@ -268,7 +276,8 @@ fn of_tasks(
         Some(gpus) => {
             let wanted = picked.unwrap_or(u64::from(gpus.count) * u64::from(tasks));
             if indexes.len() as u64 != wanted {
-                let text = format!("{} GPUs of `{}`, and {wanted} are needed there", indexes.len(), part.node);
+                let text =
+                    format!("{} of `{}`, but its tasks there need {wanted}", counted(indexes.len(), "GPU"), part.node);
                 return Err(misshapen(text));
             }
             gpu_claims(gpus, (shape, status), &indexes, Bytes::new(ram.get().saturating_add(beside.get())))?

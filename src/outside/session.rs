@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::child::{Child, LONGEST_LINE, NotStarted, ReadResult};
+use super::child::{Child, LONGEST_LINE, NotStarted, ReadResult, silence};
 use super::message::{self, Cancel, CancelBecause, Capability, Decision, Hello, Interest, LineFault, PROTOCOL, cut};
 use super::mirror::{Changes, Mirror};
 use super::objects;
@@ -179,8 +179,8 @@ impl Session {
         }
     }
 
-    /// The next line, and how long it took to arrive.
-    fn read_next(&mut self, within: Duration) -> Result<(Vec<u8>, Duration), LineFault> {
+    /// The next line, which is to answer the message `asked`, and how long it took to arrive.
+    fn read_next(&mut self, asked: &str, within: Duration) -> Result<(Vec<u8>, Duration), LineFault> {
         let Some(child) = &mut self.child else {
             return Err(LineFault::new(OutsideFault::ProcessDied, "it is gone"));
         };
@@ -191,8 +191,8 @@ impl Session {
                 self.note('<', &line);
                 Ok((line, took))
             }
-            ReadResult::Silence => {
-                Err(LineFault::new(OutsideFault::DeadlineMissed, format!("no answer within {within:?}")))
+            ReadResult::Silence { left } => {
+                Err(LineFault::new(OutsideFault::DeadlineMissed, silence(asked, within, left)))
             }
             ReadResult::TooLong => {
                 Err(LineFault::new(OutsideFault::Flood, format!("a line of more than {} MiB", LONGEST_LINE >> 20)))
@@ -222,7 +222,7 @@ impl Session {
             "deadline_ns": nanos,
             "driver": self.setup.driver,
         }));
-        let (line, _) = self.read_next(self.setup.start)?;
+        let (line, _) = self.read_next("hello", self.setup.start)?;
         self.hello = Some(message::hello(&line)?);
         let ProgramName { name, version } = self.who().expect("just heard");
         let stands_in = self.hello.as_ref().map_or(Vec::new(), |hello| hello.stands_in.clone());
@@ -397,7 +397,10 @@ impl Session {
         self.idle += 1;
         if count > MOST_AT_ONCE || self.idle > MOST_IDLE {
             self.restarts_left = 0;
-            let text = format!("{count} questions at {now}, {} in a row without a decision", self.idle);
+            let text = match count > MOST_AT_ONCE {
+                true => format!("{count} questions at {now}"),
+                false => format!("{} questions in a row without a decision, the last at {now}", self.idle),
+            };
             return Err(LineFault::new(OutsideFault::Standstill, text));
         }
         Ok(())
@@ -415,7 +418,7 @@ impl Session {
             question["waiting"] = names.collect();
         }
         self.send_message(&question);
-        let (line, took) = self.read_next(self.setup.deadline)?;
+        let (line, took) = self.read_next("decide", self.setup.deadline)?;
         let message::Decisions { decisions, wake_at, took_ns } = message::decisions(&line, id)?;
         self.timings.add(took);
         self.timings.decisions += decisions.len() as u64;
@@ -441,7 +444,10 @@ impl Session {
         self.wake_at = wake_at.map(SimTime::from_nanos);
         if let Some(at) = self.wake_at.filter(|at| *at <= now) {
             self.wake_at = None;
-            let wrong = LineFault::new(OutsideFault::InThePast, format!("`wake_at` is {at}, and it is {now}"));
+            let wrong = LineFault::new(
+                OutsideFault::InThePast,
+                format!("`wake_at` is {at}, and must be later than now, {now}"),
+            );
             self.mistaken(answer, None, None, &wrong);
         }
         if !answer.inputs.is_empty() {
@@ -536,7 +542,9 @@ impl Session {
 
     /// Finds the attempt with this name among current and former attempts.
     fn attempt(&self, name: &str) -> Result<AttemptId, LineFault> {
-        let unknown = || LineFault::new(OutsideFault::UnknownRun, format!("no run is named `{name}`"));
+        let job = self.mirror.names.jobs.find(name);
+        let hint = job.map_or(String::new(), |_| format!("; it is a job, with runs such as `{name}/0/1`"));
+        let unknown = || LineFault::new(OutsideFault::UnknownRun, format!("no run is named `{name}`{hint}"));
         let mut parts = name.rsplitn(3, '/');
         let mut number = || -> Option<u32> { parts.next()?.parse().ok() };
         let (number, replica) = (number(), number());
@@ -566,7 +574,7 @@ impl Session {
             None => objects::job(&self.mirror, &JobSpec::of(Arc::clone(name), Arc::clone(demand)), None),
         };
         self.send_message(&json!({"type": "evaluate", "id": id, "now": now.as_nanos(), "job": job}));
-        let (line, took) = self.read_next(self.setup.deadline)?;
+        let (line, took) = self.read_next("evaluate", self.setup.deadline)?;
         let said = message::evaluated(&line, id)?;
         self.timings.add(took);
         let reasons = histogram(&said.reasons).unwrap_or_else(|wrong| {

@@ -220,11 +220,13 @@ pub fn wrapped(text: &str, width: usize) -> Vec<String> {
 }
 
 /// The text of another program, as part of a line on a terminal. Control characters, such as line feeds and the start of
-/// a terminal's escape sequence, and characters that reverse the direction of text are shown as `\n` or `\u{1b}`.
+/// a terminal's escape sequence, and characters that reverse the direction of text or cannot be seen are shown as `\n` or
+/// `\u{1b}`.
 pub fn printable(text: &str) -> Cow<'_, str> {
     let is_odd = |letter: char| {
         letter.is_control()
-            || matches!(letter, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+            || matches!(letter, '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}')
+            || matches!(letter, '\u{2066}'..='\u{2069}' | '\u{feff}')
     };
     if !text.contains(is_odd) {
         return Cow::Borrowed(text);

@@ -79,9 +79,9 @@ fn wrong_parts_of_an_unequal_gang_are_refused_by_name() {
             "a part on `alpha` names no `set`; the job has `launcher`, `worker`",
         ),
         (r#"{"node": "alpha", "set": "main"}"#, "the job has no set `main`, only `launcher`, `worker`"),
-        (launcher, "a place for 1 tasks of `worker`, and there are 2"),
+        (launcher, "a place for 1 task of `worker`, but the job has 2"),
         (worker, "two parts for `worker` on `beta`"),
-        (r#"{"node": "alpha", "set": "worker", "gpus": [0, 1]}"#, "2 GPUs of `alpha`, and 3 are needed there"),
+        (r#"{"node": "alpha", "set": "worker", "gpus": [0, 1]}"#, "2 GPUs of `alpha`, but its tasks there need 3"),
         (r#"{"node": "alpha", "set": "worker", "gpus": [0, 1, 2], "ram": 1}"#, "states what follows from the job"),
     ];
     for (part, why) in cases {
