@@ -47,6 +47,8 @@ mod racks;
 mod ranking;
 #[cfg(test)]
 mod ranking_tests;
+#[cfg(test)]
+mod reasons_tests;
 mod refusals;
 mod room;
 mod scorer;
