@@ -43,6 +43,8 @@ mod own;
 mod pick;
 mod placer;
 mod queue;
+#[cfg(test)]
+mod queue_tests;
 mod racks;
 mod ranking;
 #[cfg(test)]
