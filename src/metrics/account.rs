@@ -15,7 +15,7 @@ use super::node_account::{NodeAccount, Rates};
 use super::service_account::ServiceAccount;
 use super::unplaceable::{NeverFits, NeverRuns, UnplaceableAccount};
 use super::usage_account::{Held, SavedAccount, UsageAccount, gpu_parts, is_failure};
-use super::{JobAccount, JobFigures, RefusedAccount, ReplicaAccount, Row};
+use super::{JobAccount, JobFigures, OutsideAccount, ReplicaAccount, Row};
 use dryrack_engine::Rehearsal;
 use dryrack_event::{Declaration, Event, Histogram, Input, Outcome, Phase, Reason, Refusal, Sink, UsageFact};
 use dryrack_fleet::{Electricity, InstanceState, NodeState, Placement};
@@ -40,7 +40,7 @@ pub struct RunAccount {
     pub nodes: Vec<NodeAccount>,
     pub names: Names,
     pub retries: u64,
-    pub refused: RefusedAccount,
+    pub outside: OutsideAccount,
     pub deadlines_expired: u64,
     pub safety_broken: u64,
     pub policies_fired: u64,
@@ -232,7 +232,7 @@ impl RunAccount {
         self.fragments.pass(at);
         self.fragments.forget();
         (self.retries, self.deadlines_expired, self.safety_broken) = (0, 0, 0);
-        self.refused.begin();
+        self.outside.begin();
         (self.policies_fired, self.policies_warned) = (0, 0);
         (self.instances_made, self.instances_taken, self.preemptions) = (self.instances.0, 0, 0);
         self.instances_most = (0, 0);
@@ -598,7 +598,7 @@ fn note_stints(
 impl Sink for RunAccount {
     fn input(&mut self, _step: u64, at: SimTime, input: &Input) {
         self.arrive(at);
-        self.refused.input(at, input);
+        self.outside.input(at, input);
         match input.declaration() {
             Some(Declaration::Job { job, spec }) => self.submit(job, spec),
             Some(Declaration::Node { node, state, spec }) => {
@@ -644,7 +644,7 @@ impl Sink for RunAccount {
             }
             Event::Held { attempt, refusal, reasons } => self.hold(*attempt, *refusal, reasons),
             Event::Placed { attempt, placement, .. } => self.place(*attempt, placement),
-            Event::CommitRefused { .. } => self.refused.event(at, event),
+            Event::CommitRefused { .. } => self.outside.event(at, event),
             Event::Moved { attempt, to, .. } => {
                 self.enter(*attempt, *to);
                 let replica = self.replica(*attempt);

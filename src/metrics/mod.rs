@@ -14,6 +14,7 @@ mod interval;
 mod job_account;
 mod load;
 mod node_account;
+mod outside_account;
 mod own;
 mod refused;
 mod request_series;
@@ -37,8 +38,9 @@ pub use interval::{
 pub use job_account::{JobAccount, ReplicaAccount};
 pub use load::{LoadAccount, Sample};
 pub use node_account::NodeAccount;
+pub use outside_account::OutsideAccount;
 pub use own::{MetricFunction, definition_of, definitions, register_metric};
-pub use refused::{RefusedAccount, RefusedDecision, RefusedDecisions};
+pub use refused::{RefusedDecision, RefusedDecisions};
 pub use request_series::{OverRequests, RequestSeries};
 pub use run_metrics::RunMetrics;
 pub use sections::{WaitSections, wait_sections};

@@ -104,7 +104,7 @@ fn ran(accounts: &RunAccount, metrics: &Metrics) -> String {
         false => format!("jobs       {jobs} = {}\n", parts.join(" + ")),
     };
     // The refused commits of a scheduler in another process are among its refused decisions below.
-    let own_commits = accounts.refused.own_commits();
+    let own_commits = accounts.outside.own_commits();
     let count_of = |name: &str| if name == "commits_refused" { own_commits } else { metrics.count(name) };
     let incidents = [
         ("preemptions", "preemption", "preemptions"),
@@ -125,9 +125,10 @@ fn ran(accounts: &RunAccount, metrics: &Metrics) -> String {
     if !incidents.is_empty() {
         text.push_str(&format!("incidents  {}\n", incidents.join(", ")));
     }
-    if let Some(refused) = accounts.refused.sentence(&accounts.names) {
+    let outside = &accounts.outside;
+    for (word, what) in [("refused", outside.refused(&accounts.names)), ("restarted", outside.restarted())] {
         let bad = AnsiColor::Red.on_default();
-        text.push_str(&format!("{bad}refused    {refused}{bad:#}\n"));
+        what.iter().for_each(|what| text.push_str(&format!("{bad}{word:<10} {what}{bad:#}\n")));
     }
     text
 }

@@ -10,6 +10,7 @@ trials! {
     Python: [
         refused_decisions_are_a_metric,
         a_test_that_passes_says_that_decisions_were_refused,
+        a_test_that_passes_says_that_the_program_was_restarted,
         run_and_explain_say_what_was_refused_and_why,
         explain_says_that_safety_was_broken,
         texts_of_a_program_cannot_control_a_terminal,
@@ -82,6 +83,30 @@ fn a_test_that_passes_says_that_decisions_were_refused() {
     assert_eq!(json(&dir, &["test", "it.yaml"])["files"][0]["runs"][0]["decisions_refused"], 2);
     let said = stdout(dir.path(), &["test", "it.yaml", "--profile", "first-fit"], 0);
     assert!(!said.contains("refused"), "{said}");
+}
+
+/// Dies at its first question, and when it is started again, places all jobs by turns.
+const DIES_ONCE: &str = r#"
+import os
+if not os.path.exists("died"):
+    open("died", "w").close()
+    sys.exit(3)
+place = lambda run, gpus: {"do": "place", "run": run, "parts": [{"node": "alpha", "tasks": len(gpus), "gpus": gpus}]}
+answer["decisions"] = [place(run, [0, 1] if run.startswith("gang") else [0]) for run in message["waiting"][:1]]
+"#;
+
+fn a_test_that_passes_says_that_the_program_was_restarted() {
+    let scenario = SCENARIO.replace("unsafe: allowed", "restarts: 1").replace("at: 1m", "at: 2h");
+    let scenario = scenario.replace("at: 2m", "at: 4h").replace("jobs:", "expect: [jobs_completed == 3]\njobs:");
+    let dir = written(&[("it.yaml", &scenario), ("program.py", &answering(DIES_ONCE))]);
+    let said = stdout(dir.path(), &["run", "it.yaml"], 0);
+    let restarted = "\nrestarted  1 time after a failure; first at 0s: process_died: it exited with code 3\n";
+    assert!(said.contains(restarted), "{said}");
+    let said = stdout(dir.path(), &["test", "it.yaml"], 0);
+    assert!(said.contains("1 scenario: 1 passed [") && !said.contains("restart"), "{said}");
+    std::fs::remove_file(dir.path().join("died")).expect("it died");
+    let said = stdout(dir.path(), &["test", "it.yaml"], 0);
+    assert!(said.contains("1 scenario: 1 passed, 1 restart of the scheduler ["), "{said}");
 }
 
 fn run_and_explain_say_what_was_refused_and_why() {

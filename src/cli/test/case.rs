@@ -78,6 +78,8 @@ pub struct Case {
     pub remarks: Vec<String>,
     /// The number of decisions of a scheduler in another process that were refused, over all seeds.
     pub decisions_refused: u64,
+    /// How often that scheduler failed and was started again, over all seeds.
+    pub restarts: u64,
     /// The errors of the file, as diagnostics with places.
     pub diagnostics: Diagnostics,
     /// Warnings about a scenario that can still be run.
@@ -313,6 +315,7 @@ fn merged(seeds: &[u64], mut first: Case, mut others: Vec<Case>) -> Case {
         first.digest.iter().chain(others.iter().filter_map(|case| case.digest.as_ref())).cloned().collect();
     first.digest = Some(blake3::hash(digests.join("\n").as_bytes()).to_hex().to_string());
     first.decisions_refused += others.iter().map(|case| case.decisions_refused).sum::<u64>();
+    first.restarts += others.iter().map(|case| case.restarts).sum::<u64>();
     if first.remarks.is_empty() {
         first.remarks =
             others.iter().map(|case| &case.remarks).find(|found| !found.is_empty()).cloned().unwrap_or_default();
@@ -466,9 +469,11 @@ fn judge(
         session.end();
         case.remarks = session.remarks().iter().map(|remark| printable(remark).into_owned()).collect();
         let accounts = rehearsed.run_metrics.accounts();
-        case.decisions_refused = accounts.refused.all_decisions();
-        let refused = accounts.refused.sentence(&accounts.names);
-        case.remarks.extend(refused.map(|refused| format!("{}: refused {refused}", file.display())));
+        let outside = &accounts.outside;
+        (case.decisions_refused, case.restarts) = (outside.all_decisions(), outside.restarts);
+        let file = file.display();
+        case.remarks.extend(outside.refused(&accounts.names).map(|what| format!("{file}: refused {what}")));
+        case.remarks.extend(outside.restarted().map(|what| format!("{file}: the scheduler was restarted {what}")));
         if let Some(failure) = session.failure() {
             case.status = Status::Failed;
             case.gave_up = true;
@@ -523,6 +528,7 @@ impl Case {
             gave_up: false,
             remarks: Vec::new(),
             decisions_refused: 0,
+            restarts: 0,
             diagnostics: Diagnostics::default(),
             warnings: Diagnostics::default(),
             digest: None,

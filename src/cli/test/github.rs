@@ -32,9 +32,12 @@ fn of_case(file: &str, case: &Case) -> String {
     if case.status == Status::OurFault {
         text.push_str(&line("error", Some((file, 1, 1)), &case.title, &case.text));
     }
-    if case.decisions_refused > 0 {
-        let decisions = counted(usize::try_from(case.decisions_refused).unwrap_or(usize::MAX), "decision");
-        let title = format!("{decisions} of the scheduler refused");
+    if case.decisions_refused + case.restarts > 0 {
+        let count = |number: u64, noun| counted(usize::try_from(number).unwrap_or(usize::MAX), noun);
+        let title = match case.decisions_refused {
+            0 => format!("{} of the scheduler", count(case.restarts, "restart")),
+            refused => format!("{} of the scheduler refused", count(refused, "decision")),
+        };
         text.push_str(&line("warning", Some((file, 1, 1)), &title, &case.remarks.join("\n")));
     }
     for judged in case.failures() {

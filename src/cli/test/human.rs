@@ -295,10 +295,14 @@ fn summary_line(outcome: &Outcome<'_>) -> String {
     if outcome.left_out > 0 {
         parts.push(format!("{} left out", outcome.left_out));
     }
-    let refused: u64 = cases().map(|case| case.decisions_refused).sum();
+    // A run may pass although its scheduler does not work.
+    let sum = |of: fn(&Case) -> u64| usize::try_from(cases().map(of).sum::<u64>()).unwrap_or(usize::MAX);
+    let (refused, restarts) = (sum(|case| case.decisions_refused), sum(|case| case.restarts));
     if refused > 0 {
-        let decisions = counted(usize::try_from(refused).unwrap_or(usize::MAX), "decision");
-        parts.push(format!("{ODD}{decisions} of the scheduler refused{ODD:#}"));
+        parts.push(format!("{ODD}{} of the scheduler refused{ODD:#}", counted(refused, "decision")));
+    }
+    if restarts > 0 {
+        parts.push(format!("{ODD}{} of the scheduler{ODD:#}", counted(restarts, "restart")));
     }
     let files = outcome.tested.len();
     let runs = cases().count();

@@ -33,7 +33,7 @@ fn case(case: &Case) -> Value {
         "scenario": case.title, "cell": case.cell, "set": case.set, "reproduces": case.reproduces, "status": case.status,
         "because_of": case.causes.as_ref().map(|causes| &causes.causing),
         "wall_seconds": case.wall.as_secs_f64(), "digest": case.digest, "seeds": case.seeds,
-        "decisions_refused": case.decisions_refused,
+        "decisions_refused": case.decisions_refused, "restarts": case.restarts,
         "failures": case.failures().map(failure).collect::<Vec<_>>(), "shares": shares,
         "text": case.text, "diagnostics": case.diagnostics.to_json(), "repeat": case.repeat,
     })
