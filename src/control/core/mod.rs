@@ -9,6 +9,8 @@
 //! The other files of this folder are what the core does with several parts at once. All methods of the core are here.
 
 mod attempt;
+#[cfg(test)]
+mod core_tests;
 mod deciding;
 mod dependencies;
 mod due;
