@@ -81,6 +81,27 @@ fn drawn(draws: &mut Stream, number: u64, now: SimTime) -> Entry {
     }
 }
 
+/// A walk leaves out the demand of its first entry, and takes it in again after its fourth entry.
+fn check_walk(queue: &WaitQueue, judged: &[(QueueKey, u32)], takes_in_again: bool, now: SimTime) {
+    let (mut out, mut walk) = (None, queue.walk(now));
+    let mut expected = judged.iter().copied();
+    for place in 0.. {
+        let next = walk.next(queue);
+        let is_left_out = |demand: u32| (1..4).contains(&place) && out == Some(demand);
+        assert_eq!(next, expected.find(|(_, demand)| !is_left_out(*demand)), "entry {place} of a walk");
+        let Some((_, demand)) = next else { break };
+        match place {
+            0 => {
+                walk.leave_out(demand);
+                out = Some(demand);
+            }
+            3 if takes_in_again => walk.take_in_again(queue),
+            3 => break,
+            _ => {}
+        }
+    }
+}
+
 fn compare(discipline: Discipline, order: &[OrderKey], draws: &mut Stream) {
     let (mut queue, mut growth) = (WaitQueue::new(discipline, order), 0);
     let mut plain = Plain {
@@ -154,24 +175,7 @@ fn compare(discipline: Discipline, order: &[OrderKey], draws: &mut Stream) {
             let expected: Vec<_> = lines.iter().filter_map(|line| after.get(line).copied()).collect();
             assert_eq!(queue.restless_heads(now), expected);
         }
-        // A walk leaves out the demand of its first entry, and takes it in again after its fourth entry.
-        let (mut out, mut walk) = (None, queue.walk(now));
-        let mut expected = judged.iter().copied();
-        for place in 0.. {
-            let next = walk.next(&queue);
-            let is_left_out = |demand: u32| (1..4).contains(&place) && out == Some(demand);
-            assert_eq!(next, expected.find(|(_, demand)| !is_left_out(*demand)), "entry {place} of a walk");
-            let Some((_, demand)) = next else { break };
-            match place {
-                0 => {
-                    walk.leave_out(demand);
-                    out = Some(demand);
-                }
-                3 if discipline == Discipline::Skipping && !queue.moves() => walk.take_in_again(&queue),
-                3 => break,
-                _ => {}
-            }
-        }
+        check_walk(&queue, &judged, discipline == Discipline::Skipping && !queue.moves(), now);
     }
 }
 
