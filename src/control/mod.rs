@@ -35,6 +35,8 @@ mod instance_claims;
 mod kubernetes;
 mod lasting_limits;
 mod outside;
+#[cfg(test)]
+mod outside_tests;
 mod pass;
 mod pass_options;
 mod policies;
