@@ -15,10 +15,12 @@ protocol's.
 """
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import os
 import socket
+import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Optional, TextIO, Union
@@ -192,21 +194,39 @@ def serve(name: str, version: str, decide: Decide, evaluate: Optional[Evaluate] 
     Conversation(sys.stdin, out, name, version, wants, can).hold(decide, evaluate)
 
 
+def _bind(listener: socket.socket, path: str) -> None:
+    """Takes the place of a socket at which nobody listens any more, because its program was killed."""
+    try:
+        listener.bind(path)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE or not stat.S_ISSOCK(os.stat(path).st_mode):
+            raise
+        with socket.socket(socket.AF_UNIX) as probe:
+            if probe.connect_ex(path) != errno.ECONNREFUSED:
+                raise
+        os.unlink(path)
+        listener.bind(path)
+
+
 def listen(path: str, name: str, version: str, decide: Decide, evaluate: Optional[Evaluate] = None,
            wants: Iterable[str] = (), runs: Optional[int] = None) -> None:
     """Like `serve`, for a program that runs already: dryrack connects to this Unix socket (`--outside unix:PATH`). One
-    run after the other is answered: `runs` of them, or without end. Standard output stays free."""
+    run after the other is answered: `runs` of them, or without end. If a connection breaks, the next run can begin.
+    Standard output stays free."""
     can = ["evaluate"] if evaluate else []
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(path)
+        _bind(listener, path)
         try:
             listener.listen()
             print(f"{name} {version} listens at {path}", file=sys.stderr, flush=True)
             while runs is None or runs > 0:
                 runs = runs and runs - 1
                 connection, _ = listener.accept()
-                with connection, connection.makefile("r", encoding="utf-8") as lines:
-                    with connection.makefile("w", encoding="utf-8") as out:
-                        Conversation(lines, out, name, version, wants, can).hold(decide, evaluate)
+                try:
+                    with connection, connection.makefile("r", encoding="utf-8") as lines:
+                        with connection.makefile("w", encoding="utf-8") as out:
+                            Conversation(lines, out, name, version, wants, can).hold(decide, evaluate)
+                except ConnectionError as error:
+                    print(f"the connection broke: {error}", file=sys.stderr, flush=True)
         finally:
             os.unlink(path)

@@ -64,6 +64,7 @@ mod on_slurm;
 mod openb;
 mod oracle;
 mod outside;
+mod outside_sockets;
 mod outside_told;
 mod plans;
 mod planted;
@@ -185,6 +186,7 @@ fn main() {
         asked::trials,
         gangs_outside::trials,
         outside::trials,
+        outside_sockets::trials,
         outside_told::trials,
         planted::trials,
         plans::trials,
