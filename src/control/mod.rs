@@ -28,6 +28,8 @@ mod admission;
 mod attempts;
 mod checks;
 mod clocks;
+#[cfg(test)]
+mod control_tests;
 mod core;
 mod drive;
 mod flow;

@@ -1,0 +1,128 @@
+//! Tests of the whole control plane, which is told what happens step by step.
+
+use std::sync::Arc;
+
+use super::Control;
+use super::profile_tests::with;
+use dryrack_event::{Command, FleetFact, Input, Lifecycle, Output};
+use dryrack_fleet::{NodeShape, NodeSpec, NodeState};
+use dryrack_ids::{AttemptId, JobId, NodeId};
+use dryrack_units::{Bytes, MilliCpu, SimTime};
+use dryrack_workload::{Demand, Ending, JobSpec, TaskDemand};
+
+/// The first attempt of the job.
+fn first() -> AttemptId {
+    AttemptId { job: JobId::new(0), replica: 0, number: 1 }
+}
+
+const fn at(seconds: u64) -> SimTime {
+    SimTime::from_nanos(seconds * 1_000_000_000)
+}
+
+/// Takes all outputs, and returns the commands among them.
+fn commands(control: &mut Control) -> Vec<Command> {
+    let outputs = std::iter::from_fn(|| control.poll_output());
+    outputs.filter_map(|output| if let Output::Command(command) = output { Some(command) } else { None }).collect()
+}
+
+/// Tells one input, and lets the control plane settle.
+fn tell(control: &mut Control, seconds: u64, input: &Input) -> Vec<Command> {
+    control.handle(at(seconds), input);
+    let mut all = commands(control);
+    control.settle(at(seconds));
+    all.extend(commands(control));
+    all
+}
+
+/// Lets time pass, with everything that becomes due.
+fn wait(control: &mut Control, seconds: u64) -> Vec<Command> {
+    let mut all = Vec::new();
+    while let Some((due, _)) = control.next_wakeup().filter(|(due, _)| *due <= at(seconds)) {
+        control.settle(due);
+        all.extend(commands(control));
+    }
+    all
+}
+
+/// Two nodes of 16 cores, and a job of this many tasks of 10 cores that runs since 1 s.
+fn running(tasks: u32) -> Control {
+    let mut control = Control::new(Arc::new(with(&[])), 1).dropping_ended();
+    for number in 0..2 {
+        let shape = NodeShape::of(MilliCpu::from_cores(16), Bytes::from_gib(64), Vec::new());
+        let spec = NodeSpec { name: format!("n{number}").into(), shape: Arc::new(shape) };
+        let declared = FleetFact::NodeDeclared { node: NodeId::new(number), state: NodeState::Ready, spec };
+        tell(&mut control, 0, &Input::Fleet(declared));
+    }
+    let demand = Demand { tasks, ..Demand::of(TaskDemand::cpu_only(MilliCpu::from_cores(10))) };
+    let spec = Arc::new(JobSpec::of("j".into(), demand));
+    let started = tell(&mut control, 0, &Input::Submit { job: JobId::new(0), spec });
+    assert!(matches!(&started[..], [Command::Start { placement, .. }] if placement.claims().len() == tasks as usize));
+    tell(&mut control, 1, &Input::Attempt { attempt: first(), fact: Lifecycle::Started });
+    control
+}
+
+/// The nodes with claims.
+fn held(control: &Control) -> Vec<usize> {
+    control.held().iter().flat_map(|placement| placement.claims()).map(|claim| claim.node.index()).collect()
+}
+
+#[test]
+fn an_attempt_of_a_lost_node_is_stopped_where_it_may_still_run() {
+    let node = NodeId::new(0);
+    // The number of nodes, whether the first is gone or only silent, and the nodes on which the attempt may still run.
+    for (nodes, is_gone, left) in [(1, false, &[0][..]), (1, true, &[]), (2, false, &[0, 1]), (2, true, &[1])] {
+        let mut control = running(nodes);
+        let told = match is_gone {
+            true => tell(&mut control, 20, &Input::Fleet(FleetFact::NodeReported { node, state: NodeState::Gone })),
+            false => {
+                // Its attempts are given up 340 s after the last heartbeat.
+                tell(&mut control, 20, &Input::Fleet(FleetFact::HeartbeatMissed { node, last: at(10) }));
+                assert!(wait(&mut control, 349).is_empty());
+                wait(&mut control, 350)
+            }
+        };
+        let stops =
+            told.iter().filter(|command| matches!(command, Command::Stop { attempt } if *attempt == first())).count();
+        let kept = control.core.kept.claims.values().flat_map(|kept| kept.claims()).map(|claim| claim.node.index());
+        assert_eq!(
+            (stops, kept.collect::<Vec<_>>()),
+            (usize::from(!left.is_empty()), left.to_vec()),
+            "{nodes} nodes, {is_gone}"
+        );
+    }
+}
+
+#[test]
+fn late_facts_change_nothing() {
+    let mut control = running(1);
+    let other = AttemptId { number: 2, ..first() };
+    let ended = Lifecycle::Exited(Ending::Completed);
+    for (attempt, fact) in [
+        (other, ended),
+        (first(), Lifecycle::Started),
+        (first(), Lifecycle::Preparing),
+        (first(), Lifecycle::Stopped),
+        (first(), Lifecycle::StartFailed),
+    ] {
+        // A fact about an attempt that does not exist yet is refused at the door.
+        if control.check_input(at(2), &Input::Attempt { attempt, fact }).is_ok() {
+            assert!(tell(&mut control, 2, &Input::Attempt { attempt, fact }).is_empty());
+        }
+        assert_eq!(held(&control), [0], "{fact:?}");
+    }
+    tell(&mut control, 3, &Input::Attempt { attempt: first(), fact: ended });
+    assert!(held(&control).is_empty());
+}
+
+#[test]
+fn records_of_ended_jobs_are_dropped_when_the_instant_is_over() {
+    let mut control = running(2);
+    let dropped = |control: &mut Control| {
+        let mut jobs = Vec::new();
+        control.take_dropped(|job| jobs.push(job));
+        jobs
+    };
+    assert_eq!(dropped(&mut control), []);
+    tell(&mut control, 5, &Input::Attempt { attempt: first(), fact: Lifecycle::Exited(Ending::Completed) });
+    assert_eq!((dropped(&mut control), dropped(&mut control)), (vec![JobId::new(0)], vec![]));
+}
