@@ -10,6 +10,7 @@ mod blame;
 mod definitions;
 mod finished;
 mod fragment_account;
+mod gone_nodes;
 mod interval;
 mod job_account;
 mod load;

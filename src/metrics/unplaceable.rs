@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::{Value as Json, json};
 
+use super::gone_nodes::without_gone;
 use super::job_account::{JobAccount, ReplicaAccount};
 use super::node_account::NodeAccount;
 use dryrack_control::LastingLimits;
 use dryrack_engine::{Rehearsal, declared_fleet};
 use dryrack_event::{Histogram, Reason};
-use dryrack_fleet::{Fleet, Moment, NodeShape};
+use dryrack_fleet::{Fleet, Moment, NodeShape, NodeState, offer_of};
 use dryrack_ids::Records;
 use dryrack_scheduler::{Grouping, SchedulerOptions, evaluate, ever_fits, lacks};
 use dryrack_units::{SimDuration, SimTime, counted};
@@ -79,7 +80,7 @@ pub fn find_never_runs(jobs: &mut Records<JobAccount>, rehearsal: &Rehearsal, en
     if pending == 0 {
         return;
     }
-    let mut fleet = declared_fleet(rehearsal);
+    let mut fleet = declared_fleet(&without_gone(rehearsal, end));
     let minute = SimDuration::from_secs(60).as_nanos();
     let time = SimTime::from_nanos(end.as_nanos() / minute * minute);
     fleet.set_moment(Moment { time, pending: u32::try_from(pending).unwrap_or(u32::MAX) });
@@ -152,9 +153,10 @@ impl UnplaceableAccount {
         self.kinds[number].2 += 1;
     }
 
-    /// Finds out what the nodes lack, including all nodes that ever existed.
+    /// Finds out what the nodes lack: those that are not gone, and all instances that a cloud may create.
     pub(super) fn name(&mut self, nodes: &[NodeAccount]) {
-        self.name_among(nodes.iter().map(|node| &*node.spec.shape));
+        let there = nodes.iter().filter(|node| node.state != NodeState::Gone || offer_of(&node.spec.shape).is_some());
+        self.name_among(there.map(|node| &*node.spec.shape));
     }
 
     /// Finds out what nodes of these shapes lack.

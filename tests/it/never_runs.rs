@@ -10,6 +10,7 @@ trials! {
         only_what_bounds_waiting_fails,
         what_waits_or_was_given_up_could_run,
         what_still_waits_at_the_end_breaks_a_bound_that_it_has_waited_beyond,
+        a_node_that_is_gone_for_good_cannot_return,
         a_list_of_nothing_but_gpus_asks_for_their_type,
         sizes_that_differ_are_told_apart,
         a_file_that_expects_nothing_fails_if_a_job_can_never_run,
@@ -119,7 +120,7 @@ fn what_waits_or_was_given_up_could_run() {
     }
 }
 
-/// `late` waits for a node that is gone from the 11th minute on; the run ends after 10 hours.
+/// `late` waits for a node that is not ready from the 11th minute on; the run ends after 10 hours.
 fn what_still_waits_at_the_end_breaks_a_bound_that_it_has_waited_beyond() {
     let waits = "at least 9h48m over 2 replicas: 1 of them still waited at the end";
     let rows = [
@@ -136,7 +137,7 @@ fn what_still_waits_at_the_end_breaks_a_bound_that_it_has_waited_beyond() {
     ];
     let dir = empty();
     for (expected, rest, code, happened) in rows {
-        let end = "until: 10h\nfaults: [{at: 11m, node: a, becomes: gone}]\n";
+        let end = "until: 10h\nfaults: [{at: 11m, node: a, becomes: not_ready}]\n";
         write(
             dir.path(),
             "{name: late, gpus: 2, gpu: a100-80g, at: 12m, duration: 1m}",
@@ -144,6 +145,27 @@ fn what_still_waits_at_the_end_breaks_a_bound_that_it_has_waited_beyond() {
         );
         let said = stdout(dir.path(), &["run", "s.yaml"], code);
         assert!(said.contains(happened), "{expected}\n{said}");
+    }
+}
+
+/// `both` needs the two nodes at once.
+fn a_node_that_is_gone_for_good_cannot_return() {
+    let gone = "{at: 5m, node: b, becomes: gone}";
+    let never = "1 of 2 jobs can never run: the suitable nodes have no room for 2 tasks at once, even when empty";
+    let rows = [
+        (format!("[{gone}]"), 1, never),
+        (format!("[{gone}, {{at: 3h, node: b, becomes: ready}}]"), 0, ""),
+        (format!("[{gone}, {{at: 6m, node: b, becomes: not_ready}}]"), 1, never),
+        ("[{at: 5m, node: b, becomes: not_ready}]".to_string(), 0, ""),
+        ("[{at: 3h, node: b, becomes: gone}]".to_string(), 0, ""),
+    ];
+    let dir = empty();
+    for (faults, code, happened) in rows {
+        let rest = format!("until: 2h\nfaults: {faults}\nexpect: [max(queue_wait) <= 3h]\n");
+        write(dir.path(), "{name: both, at: 10m, tasks: 2, gpus: 2, duration: 1m}", &rest);
+        let said = stdout(dir.path(), &["run", "s.yaml"], code);
+        assert_eq!(said.contains("can never run"), code == 1, "{faults}\n{said}");
+        assert!(said.contains(happened), "{faults}\n{said}");
     }
 }
 
