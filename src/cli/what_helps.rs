@@ -102,11 +102,15 @@ fn saving(
     let all: Result<Vec<Waited>, String> = runs.iter().cloned().collect();
     let all = match all {
         Ok(all) => all,
-        Err(fault) => return Saving { change, saved: None, p95: None, never: None, fault: Some(fault) },
+        Err(fault) => {
+            return Saving { change, saved: None, p95: None, never: None, ended_early: None, fault: Some(fault) };
+        }
     };
     let waits = |runs: &[Waited]| runs.iter().map(|(waits, _)| *waits).collect::<Vec<WaitTotal>>();
     let saved = saved(&waits(base), &waits(&all), resampled);
-    Saving { change, saved, p95: mean_p95(&all), never: most_never(&all), fault: None }
+    let more = |(before, after): (&Waited, &Waited)| after.0.ended_early.saturating_sub(before.0.ended_early);
+    let ended_early = base.iter().zip(&all).map(more).max();
+    Saving { change, saved, p95: mean_p95(&all), never: most_never(&all), ended_early, fault: None }
 }
 
 /// The largest number of replicas of a run that can never run.
@@ -194,10 +198,16 @@ impl Found<'_> {
         most_never(self.base) > Some(0) || self.savings.iter().any(|saving| saving.never > Some(0))
     }
 
+    /// Whether more jobs than without a change end early with one.
+    fn has_early(&self) -> bool {
+        self.savings.iter().any(|saving| saving.ended_early > Some(0))
+    }
+
     fn header(&self) -> Vec<&'static str> {
         let never = self.has_never().then_some("never run");
         let start = ["change", "hours saved", "share", "wait p95"];
-        start.into_iter().chain(never).chain(["flags for `dryrack run`"]).collect()
+        let early = self.has_early().then_some("jobs ended early");
+        start.into_iter().chain(never).chain(early).chain(["flags for `dryrack run`"]).collect()
     }
 
     fn sentence(&self) -> String {
@@ -226,7 +236,8 @@ impl Found<'_> {
             0 => String::new(),
             kinds => format!(" One more node was not tried for {} of nodes.", counted(kinds, "further kind")),
         };
-        format!("{of}{never}{best}{left_out}{}", self.untried.as_deref().unwrap_or_default())
+        let early = early_text(self.savings);
+        format!("{of}{never}{best}{early}{left_out}{}", self.untried.as_deref().unwrap_or_default())
     }
 
     /// The cells of each row: the change, the hours saved, their share, the 95th percentile, and the flags. The first row is
@@ -237,17 +248,26 @@ impl Found<'_> {
             let saved = saving.saved.map_or_else(|| "not run".to_string(), |saved| hours_text(&saved));
             let share = saving.saved.map_or(String::new(), |saved| share_text(saved.mean, hours));
             let flags = saving.fault.clone().unwrap_or_else(|| self.flags(&saving.change));
-            self.cells([saving.change.what.clone(), saved, share], saving.p95, saving.never, flags)
+            let numbers = (saving.never, saving.ended_early);
+            self.cells([saving.change.what.clone(), saved, share], saving.p95, numbers, flags)
         };
         let none = [UNCHANGED, "", ""].map(str::to_string);
-        let unchanged = self.cells(none, mean_p95(self.base), most_never(self.base), self.flags(&Change::default()));
+        let unchanged =
+            self.cells(none, mean_p95(self.base), (most_never(self.base), None), self.flags(&Change::default()));
         std::iter::once(unchanged).chain(self.savings.iter().map(row)).collect()
     }
 
-    fn cells(&self, start: [String; 3], p95: Option<f64>, never: Option<u64>, flags: String) -> Vec<String> {
+    fn cells(
+        &self,
+        start: [String; 3],
+        p95: Option<f64>,
+        (never, early): (Option<u64>, Option<u64>),
+        flags: String,
+    ) -> Vec<String> {
         let p95 = p95.map_or(String::new(), |p95| about(SimDuration::from_nanos((p95 * 1e9) as u64)));
         let never = self.has_never().then(|| never.map_or(String::new(), |never| never.to_string()));
-        start.into_iter().chain([p95]).chain(never).chain([flags]).collect()
+        let early = self.has_early().then(|| early.map_or(String::new(), |early| format!("{early} more")));
+        start.into_iter().chain([p95]).chain(never).chain(early).chain([flags]).collect()
     }
 
     fn human(&self) -> String {
@@ -261,7 +281,8 @@ impl Found<'_> {
             json!({
                 "change": saving.change.what, "set": saving.change.set, "profile": saving.change.profile,
                 "hours_saved": saving.saved.map(|saved| saved.mean), "interval": interval,
-                "queue_wait_p95_seconds": saving.p95, "never_run": saving.never, "not_run": saving.fault,
+                "queue_wait_p95_seconds": saving.p95, "never_run": saving.never,
+                "jobs_ended_early": saving.ended_early, "not_run": saving.fault,
                 "command": self.args.changed(Some(&saving.change)).repeat(&self.args.file, self.seeds[0]),
             })
         };
@@ -322,6 +343,18 @@ fn never_text(savings: &[Saving], never: u64) -> String {
         Some((0, what)) => format!("With {what}, all of them can run."),
         Some((left, what)) => format!("With {what}, all but {left} of them can run."),
         None => "No single change that was tried lets one of them run.".to_string(),
+    }
+}
+
+/// A sentence about changes that save waiting hours while more jobs fail, are lost, or reach a time limit. `savings` are
+/// sorted.
+fn early_text(savings: &[Saving]) -> String {
+    let saves = savings.iter().filter(|saving| saving.saved.is_some_and(|saved| saved.mean > 0.0));
+    let early = saves.filter_map(|saving| Some((&saving.change.what, saving.ended_early.filter(|early| *early > 0)?)));
+    let each: Vec<String> = early.take(3).map(|(what, early)| format!("{early} with {what}")).collect();
+    match each.is_empty() {
+        true => String::new(),
+        false => format!(" But more jobs fail, are lost, or reach a time limit: {}.", each.join(", ")),
     }
 }
 
@@ -394,6 +427,7 @@ mod tests {
             saved: Some(Estimate { mean, half_width, range: None, runs: 5, is_constant: half_width.is_none() }),
             p95: None,
             never: Some(0),
+            ended_early: Some(0),
             fault: None,
         }
     }

@@ -4,6 +4,9 @@
 //! keeps, but computed from the log alone. So a claim that is released twice, or a transition from the wrong phase,
 //! causes a panic here.
 
+mod begin;
+mod estimates;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -16,12 +19,12 @@ use super::service_account::ServiceAccount;
 use super::unplaceable::{NeverFits, NeverRuns, UnplaceableAccount};
 use super::usage_account::{Held, SavedAccount, UsageAccount, gpu_parts, is_failure};
 use super::{JobAccount, JobFigures, OutsideAccount, ReplicaAccount, Row};
-use dryrack_engine::Rehearsal;
 use dryrack_event::{Declaration, Event, Histogram, Input, Outcome, Phase, Reason, Refusal, Sink, UsageFact};
 use dryrack_fleet::{Electricity, InstanceState, NodeState, Placement};
 use dryrack_ids::{AttemptId, GpuId, JobId, Names, NodeId, Records};
 use dryrack_units::SimTime;
 use dryrack_workload::{JobBehavior, JobSpec, Speed, UtilizationPolicy};
+pub use estimates::PAST_ESTIMATE;
 
 /// The largest number of nodes for which the accounts record when each attempt was on which GPU. The timeline shows
 /// this for each GPU.
@@ -116,27 +119,6 @@ pub struct Stint {
 }
 
 impl RunAccount {
-    /// Empty accounts for this rehearsal. From the rehearsal, they take facts that are not in the records: the real
-    /// behavior of jobs, the expected workload and the end of the warm-up.
-    pub fn of(rehearsal: &Rehearsal) -> RunAccount {
-        RunAccount {
-            jobs: Records::with_capacity(rehearsal.arrivals.len()),
-            states_power: false,
-            currency: rehearsal.currency.clone(),
-            electricity: rehearsal.electricity.clone(),
-            behaviors: rehearsal.arrivals.iter().map(|arrival| Arc::clone(&arrival.behavior)).collect(),
-            fragments: FragmentAccount::of(rehearsal),
-            warm_up: rehearsal.warm_up.unwrap_or(SimTime::ZERO),
-            ..RunAccount::default()
-        }
-    }
-
-    /// Empty accounts for figures only. To save memory, they keep only a few facts about a job that has ended. They
-    /// keep no totals over time, no real GPU usage and no names of jobs.
-    pub fn figures_only(rehearsal: &Rehearsal) -> RunAccount {
-        RunAccount { figures_only: true, jobs: Records::default(), ..RunAccount::of(rehearsal) }
-    }
-
     /// Closes the accounts at the end of the run. Capacity that is still held counts as held until this time.
     pub fn finish(&mut self, end: SimTime) {
         self.settle(self.now.max(end));

@@ -27,7 +27,7 @@ mod unplaceable;
 mod usage_account;
 mod value;
 
-pub use account::{RunAccount, Stint};
+pub use account::{PAST_ESTIMATE, RunAccount, Stint};
 pub use blame::{Blame, Shortages, WaitAccount};
 pub use definitions::{METRICS, Metrics, WAIT_PERCENTS, quantile, wait_quantiles};
 pub use finished::{JobFigures, Row};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::breaks::BreakResult;
 use super::equal_speeds::EqualSpeeds;
+use super::left_undone::left_undone;
 use super::order::unordered;
 use super::range_ends::ascends;
 use super::search::SearchResult;
@@ -142,31 +143,6 @@ pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&SearchRes
         text.push_str(&beside(plan, comparison, objective, best));
     }
     Answer { doubtful: None, short, how: text }
-}
-
-/// A sentence if some replicas were never placed, because they were refused or still waited at the end, or if jobs were lost.
-/// The constraints may allow both.
-fn left_undone(row: &Row) -> String {
-    let mean = |name: &str| row.metrics.get(name).map_or(0.0, |found| found.mean);
-    let share = |part: f64| match part * 100.0 {
-        percent if percent < 0.01 => "<0.01%".to_string(),
-        percent => format!("{percent:.2}%"),
-    };
-    let mut parts = Vec::new();
-    if let Some(placed) = row.metrics.get("placed").filter(|placed| placed.mean < 1.0) {
-        parts.push(format!("{} of the replicas were never placed", share(1.0 - placed.mean)));
-    }
-    if mean("jobs_lost") > 0.0 {
-        let lost = share(mean("jobs_lost") / mean("jobs_submitted"));
-        parts.push(format!("{lost} of the jobs were lost with a node or GPU"));
-    }
-    match parts.is_empty() {
-        true => String::new(),
-        false => {
-            let seeds = if row.is_one_run() { "" } else { " (means over the seeds)" };
-            format!(" {}{seeds}.", parts.join(", and "))
-        }
-    }
 }
 
 /// What the first screen of the page shows of the answer: figures, and what each of them is.
@@ -553,6 +529,7 @@ mod tests {
             resampled: None,
             rented: None,
             costs: Vec::new(),
+            past_estimates: 0.0,
             sections: Some(WaitSections {
                 sections: 10,
                 section_seconds: 86_400.0,

@@ -283,6 +283,7 @@ mod tests {
             is_random: true,
             resampled: None,
             never_run: None,
+            past_estimates: 0,
             sections: None,
             fleet: FleetSize { gpus: 0, nodes: 0, price_per_hour_millionths: None },
             constraints: held.iter().enumerate().map(result).collect(),

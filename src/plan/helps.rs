@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::breaks::called;
 use dryrack_catalog as catalog;
-use dryrack_engine::Rehearsal;
+use dryrack_engine::{Rehearsal, Standing};
+use dryrack_event::Outcome;
 use dryrack_fleet::{NodeShape, offer_of};
 use dryrack_metrics::{Estimate, ResampledFrom, RunAccount, estimate_difference};
 use dryrack_profile::{load_profile, profile_names};
@@ -41,6 +42,8 @@ pub struct Saving {
     pub p95: Option<f64>,
     /// The largest number of replicas that can never run with the change, over the seeds.
     pub never: Option<u64>,
+    /// How many more jobs than without the change fail, are lost, or reach a time limit: the most with a seed.
+    pub ended_early: Option<u64>,
     /// Why the change could not be run.
     pub fault: Option<String>,
 }
@@ -56,13 +59,22 @@ pub struct WaitTotal {
     since: u128,
     /// The number of replicas that could not be placed even if every node were ready and empty. They have no wait.
     pub never: u64,
+    /// The number of jobs that failed, were lost, or reached a time limit, which may shorten the waits of others.
+    pub ended_early: u64,
     /// The end of the run.
     end: SimTime,
 }
 
+/// The number of jobs that failed, were lost, or reached a time limit or, on a slower GPU, their estimate.
+fn ended_early(accounts: &RunAccount) -> u64 {
+    let early = [Outcome::Failed, Outcome::Lost, Outcome::Expired].map(Standing::Ended);
+    let counted = accounts.job_rows().filter(|job| job.submitted >= accounts.warm_up);
+    counted.filter(|job| early.contains(&job.standing)).count() as u64 + accounts.past_estimates()
+}
+
 impl WaitTotal {
     pub fn of(accounts: &RunAccount) -> WaitTotal {
-        let mut total = WaitTotal { end: accounts.now, ..WaitTotal::default() };
+        let mut total = WaitTotal { end: accounts.now, ended_early: ended_early(accounts), ..WaitTotal::default() };
         accounts.each_row(|row| match row.placed.or(row.ended) {
             _ if row.is_unplaceable => total.never += 1,
             Some(until) => total.over += u128::from(until.since(row.wanted).as_nanos()),
@@ -428,6 +440,7 @@ jobs: [{name: one, cpus: 1, duration: 1h, estimate: 1h}]
             waiting: 1,
             since: u128::from(hour),
             never: 0,
+            ended_early: 0,
             end: SimTime::from_nanos(end * hour),
         };
         assert_eq!((run(3, 10).hours(), run(1, 5).hours()), (12.0, 5.0));
@@ -442,6 +455,7 @@ jobs: [{name: one, cpus: 1, duration: 1h, estimate: 1h}]
             saved: hours.and_then(|hours| estimate_difference(&[hours, hours], None)),
             p95: None,
             never: None,
+            ended_early: None,
             fault: None,
         };
         let mut all = [

@@ -35,6 +35,7 @@ mod horizon;
 mod idle_factors;
 mod input_hash;
 mod journal;
+mod left_undone;
 mod locked_file;
 mod order;
 mod page;

@@ -43,6 +43,9 @@ pub struct PlanRun {
     /// them. The run then fails, whatever its constraints say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub never_run: Option<String>,
+    /// The number of jobs that ran longer than their estimate because their GPU is slower than the one of their stated time.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub past_estimates: u64,
     /// The metrics by name, as in `metrics.json` of `dryrack run --out`.
     pub metrics: Map<String, Value>,
     /// The waits in seconds at the percentiles of [`WAIT_PERCENTS`]. `None` if the percentile falls on a replica that
@@ -121,6 +124,11 @@ fn size_of(rehearsal: &Rehearsal) -> FleetSize {
     }
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 fn yes() -> bool {
     true
 }
@@ -169,6 +177,7 @@ pub fn run_changed(
         fleet: size_of(&loaded.rehearsal),
         constraints: kept.collect(),
         never_run,
+        past_estimates: rehearsed.run_metrics.accounts().past_estimates(),
         metrics,
         waits: wait_quantiles(rehearsed.run_metrics.accounts()),
     })

@@ -29,6 +29,7 @@ pub(super) fn alternative(cell: usize, broken: Option<&str>) -> Row {
             happened: String::new(),
             time: None,
         }),
+        past_estimates: 0.0,
         metrics: BTreeMap::new(),
     }
 }

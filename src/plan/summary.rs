@@ -47,6 +47,8 @@ pub struct Row {
     pub broken: Option<Broken>,
     /// What the plan minimizes, with each seed, if only a run measures it.
     pub costs: Vec<(u64, f64)>,
+    /// The mean number of jobs that ran longer than their estimate because their GPU is slower.
+    pub past_estimates: f64,
     /// The run-wide metrics by name. A metric that is undefined with some seed is left out.
     pub metrics: BTreeMap<&'static str, Estimate>,
 }
@@ -170,6 +172,7 @@ fn row(plan: &PlanFile, runs: &[&PlanRun]) -> Row {
     let metrics: BTreeMap<&'static str, Estimate> = metrics.collect();
     Row {
         costs: costs(plan.minimize, runs),
+        past_estimates: runs.iter().map(|run| run.past_estimates as f64).sum::<f64>() / runs.len() as f64,
         rented: Rented::of(runs, metrics.get("instance_hours").map(|hours| hours.mean)),
         cell: runs[0].cell,
         name: plan.cell_name(runs[0].cell),
@@ -424,7 +427,7 @@ impl Comparison {
             json!({
                 "factors": factors, "gpus": row.fleet.gpus, "nodes": row.fleet.nodes, "price_per_hour": row.fleet.price(),
                 "rented": row.rented.map(|rented| json!({"most_at_once": rented.instances, "gpus": rented.gpus, "hours": rented.hours})),
-                "runs": row.runs, "keeps": row.keeps, "held": row.held, "broken": broken, "metrics": metrics,
+                "past_estimates": row.past_estimates, "runs": row.runs, "keeps": row.keeps, "held": row.held, "broken": broken, "metrics": metrics,
             })
         });
         rows.collect()
@@ -464,6 +467,7 @@ mod tests {
             is_random: true,
             resampled: None,
             never_run: None,
+            past_estimates: 0,
             sections: None,
             fleet: FleetSize { gpus: 0, nodes: 0, price_per_hour_millionths: None },
             constraints: vec![ConstraintResult {

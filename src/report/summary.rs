@@ -52,6 +52,7 @@ pub fn summary(heading: &Heading, accounts: &RunAccount, metrics: &Metrics, verd
         text.push_str(&format!("{:<11}{line}\n", if index == 0 { "assumed" } else { "" }));
     }
     text.push_str(&ran(accounts, metrics));
+    text.extend(accounts.past_estimates_sentence().map(|sentence| format!("limits     {sentence}\n")));
     text.push_str(&waited(accounts, metrics, heading));
     text.push_str(&served::lines(accounts, metrics));
     text.push_str(&used(accounts, metrics));

@@ -312,6 +312,7 @@ scenario: Jobs of a day on nodes that fail every twelve hours
 profile: dstack
 params: {n: 1}
 until: 30d
+unplaced: ignore
 fleets: {own: {hosts: [{name: a, machine: l4-x1, count: \"${n}\", disk: 200GiB}]}}
 failures: [{nodes: a-*, time_to_failure: {exponential: 12h}, repair: 2h}]
 jobs: [{name: train, resources: {gpu: 1}, duration: 1d, arrivals: {every: 1d}}]
@@ -329,11 +330,11 @@ jobs: [{name: train, resources: {gpu: 1}, duration: 1d, arrivals: {every: 1d}}]
         rows[1][at].parse().expect("a number")
     };
     let never = (1.0 - part("placed")) * 100.0;
-    let lost = part("jobs_lost") / part("jobs_submitted") * 100.0;
-    assert!(lost > 10.0, "{lost}");
+    let [lost, failed] = ["jobs_lost", "jobs_failed"].map(|jobs| part(jobs) / part("jobs_submitted") * 100.0);
+    assert!(lost > 10.0 && failed > 1.0, "{lost} {failed}");
     let undone = format!(
         " {never:.2}% of the replicas were never placed, and {lost:.2}% of the jobs were lost with a node or \
-         GPU (means over the seeds). "
+         GPU, and {failed:.2}% of the jobs failed (means over the seeds). "
     );
     assert!(said.contains(&undone), "{undone} in {said}");
 }

@@ -88,6 +88,7 @@ mod sequences;
 mod serving;
 mod shell;
 mod simulated;
+mod slower_gpus;
 mod slurm;
 mod slurm_sites;
 mod small_world;
@@ -210,6 +211,7 @@ fn main() {
         serving::trials,
         shell::trials,
         simulated::trials,
+        slower_gpus::trials,
         slurm::trials,
         streamed::trials,
         theory::trials,
