@@ -7,14 +7,15 @@ use dryrack_ids::JobId;
 use dryrack_metrics::{
     Function, OverRequests, RequestSeries, Row, RunAccount, RunMetrics, Series, ServiceAccount, Value,
 };
+use dryrack_units::SimDuration;
 
 /// The aggregates of series that expectations use. The values of each pair of series and restriction are collected only
 /// once for all aggregates.
 pub(super) struct Figures<'a> {
     series: Vec<Figure<'a>>,
-    /// For each wait metric of the run, the value if the waits that have not ended are counted up to the end, and the
-    /// numbers of replicas behind it. The true value is at least this.
-    waits: Vec<(&'static str, Value, Replicas)>,
+    /// For each metric of [`WAITS`], the value if the times that have not ended are counted up to the end, the numbers of
+    /// replicas behind it, and its series. The true value is at least this.
+    waits: Vec<(&'static str, Value, Replicas, Series)>,
 }
 
 struct Figure<'a> {
@@ -27,7 +28,7 @@ struct Figure<'a> {
 #[derive(Clone, Copy)]
 struct Values {
     known: Value,
-    /// The value if the waits that have not ended are counted up to the end of the run. The true value is at least
+    /// The value if the times that have not ended are counted up to the end of the run. The true value is at least
     /// this.
     at_least: Value,
 }
@@ -38,21 +39,39 @@ struct Replicas {
     /// Replicas with a value.
     counted: usize,
     without: usize,
-    /// Replicas without a value that still wait at the end of the run.
+    /// Replicas without a value whose time goes on at the end of the run.
     waiting: usize,
     /// Replicas without a value that can never be placed.
     unplaceable: usize,
+    /// Replicas without a value that ended because there was no capacity for them. Their waits count as infinite.
+    turned_away: usize,
 }
 
-/// The metrics of a run that measure waits.
-const WAITS: [(&str, Series, Function); 6] = [
+/// The metrics of a run that measure times which may go on at its end.
+const WAITS: [(&str, Series, Function); 8] = [
     ("queue_wait_mean_seconds", Series::QueueWait, Function::Mean),
     ("queue_wait_p50_seconds", Series::QueueWait, Function::Quantile(500)),
     ("queue_wait_p95_seconds", Series::QueueWait, Function::Quantile(950)),
     ("queue_wait_max_seconds", Series::QueueWait, Function::Max),
     ("start_wait_mean_seconds", Series::StartWait, Function::Mean),
     ("start_wait_p95_seconds", Series::StartWait, Function::Quantile(950)),
+    ("turnaround_mean_seconds", Series::Turnaround, Function::Mean),
+    ("turnaround_p95_seconds", Series::Turnaround, Function::Quantile(950)),
 ];
+
+/// The metrics of a run that have no finite value if a job can never run.
+const SLOWDOWNS: [&str; 2] = ["bounded_slowdown_mean", "bounded_slowdown_p95"];
+
+/// The wait of a replica that ended because there was no capacity for it.
+const INFINITE: Value = Value::Time(SimDuration::MAX);
+
+/// The aggregate of values of which the last so many are infinite.
+fn with_infinite(function: Function, values: &[Value], infinite: usize) -> Value {
+    match function {
+        Function::Mean | Function::Sum if infinite > 0 => INFINITE,
+        Function::Mean | Function::Sum | Function::Min | Function::Max | Function::Quantile(_) => function.of(values),
+    }
+}
 
 fn is_wait(name: &str) -> bool {
     WAITS.iter().any(|(wait, ..)| *wait == name)
@@ -74,19 +93,23 @@ impl<'a> Figures<'a> {
             }
         }
         for figure in &mut figures.series {
-            let (mut unplaceable, mut so_far) = (0, Vec::new());
+            let (mut unplaceable, mut turned_away, mut so_far) = (0, 0, Vec::new());
             let (values, without) = figure.series.values(accounts, |replica| {
                 let is_taken = figure.of.takes(replica);
                 if is_taken {
                     unplaceable += usize::from(replica.is_unplaceable);
-                    so_far.extend(figure.series.waited_so_far(replica, accounts.now).map(Value::Time));
+                    let goes_on = figure.series.lasted_so_far(replica, accounts);
+                    so_far.extend(goes_on.map(Value::Time));
+                    turned_away += usize::from(replica.is_turned_away && figure.series.is_wait());
                 }
                 is_taken
             });
-            figure.replicas = Replicas { counted: values.len(), without, waiting: so_far.len(), unplaceable };
+            let waiting = so_far.len();
+            figure.replicas = Replicas { counted: values.len(), without, waiting, unplaceable, turned_away };
+            so_far.extend(std::iter::repeat_n(INFINITE, turned_away));
             let all = [&values[..], &so_far].concat();
             for (function, of) in &mut figure.functions {
-                *of = Values { known: function.of(&values), at_least: function.of(&all) };
+                *of = Values { known: function.of(&values), at_least: with_infinite(*function, &all, turned_away) };
             }
         }
         if asks_for_waits {
@@ -96,21 +119,26 @@ impl<'a> Figures<'a> {
     }
 
     fn find_waits(&mut self, accounts: &RunAccount) {
-        for of in [Series::QueueWait, Series::StartWait] {
+        for of in [Series::QueueWait, Series::StartWait, Series::Turnaround] {
             let (mut waits, mut replicas) = (Vec::new(), Replicas::default());
             accounts.each_row(|replica| {
                 let (over, since) = match of {
                     Series::StartWait => (replica.started, replica.submitted),
+                    Series::Turnaround => (replica.completed(), replica.wanted),
                     _ => (replica.placed, replica.wanted),
                 };
-                let so_far = of.waited_so_far(&replica, accounts.now).is_some();
+                let so_far = of.lasted_so_far(&replica, accounts).is_some();
                 let until = over.or(so_far.then_some(accounts.now));
-                waits.extend(until.map(|at| Value::Time(at.since(since))));
+                let is_turned_away = replica.is_turned_away && of.is_wait();
+                waits.extend(until.map(|at| Value::Time(at.since(since))).or(is_turned_away.then_some(INFINITE)));
+                replicas.turned_away += usize::from(is_turned_away);
                 replicas.waiting += usize::from(so_far);
                 replicas.counted += usize::from(over.is_some());
             });
             let of_series = WAITS.iter().filter(|(_, series, _)| *series == of);
-            self.waits.extend(of_series.map(|(name, _, function)| (*name, function.of(&waits), replicas)));
+            self.waits.extend(of_series.map(|(name, _, function)| {
+                (*name, with_infinite(*function, &waits, replicas.turned_away), replicas, of)
+            }));
         }
     }
 
@@ -134,21 +162,22 @@ impl<'a> Figures<'a> {
         (value.expect("with every function of it").1, figure.replicas)
     }
 
-    /// A lower bound on a quantity that includes waits that have not ended, and the numbers of replicas behind it.
-    /// `None` if no replica waits, or if the quantity has no value.
-    fn at_least(&self, quantity: &Quantity) -> Option<(Value, Replicas)> {
-        let (value, replicas) = match quantity {
+    /// A lower bound on a quantity that includes times that have not ended, the numbers of replicas behind it, and its
+    /// series. `None` if all of them are over, or if the quantity has no value.
+    fn at_least(&self, quantity: &Quantity) -> Option<(Value, Replicas, Series)> {
+        let (value, replicas, series) = match quantity {
             Quantity::Run(definition) => {
                 let known = self.waits.iter().find(|(name, ..)| *name == definition.name)?;
-                (known.1, known.2)
+                (known.1, known.2, known.3)
             }
             Quantity::AllocatedAt { .. } | Quantity::OfRequests { .. } => return None,
             Quantity::Of { function, series, of } => {
                 let (values, replicas) = self.get(*function, *series, of);
-                (values.at_least, replicas)
+                (values.at_least, replicas, *series)
             }
         };
-        (replicas.waiting > 0 && replicas.counted > 0).then_some((value, replicas))
+        let is_open = replicas.waiting + replicas.turned_away > 0;
+        (is_open && replicas.counted > 0).then_some((value, replicas, series))
     }
 }
 
@@ -161,8 +190,11 @@ pub(super) fn judge(check: &MetricCheck, run_metrics: &RunMetrics, figures: &Fig
     let (value, name, rest) = match &check.quantity {
         Quantity::Run(definition) => {
             let value = run_metrics.metrics().get(definition.name).expect("every metric has a value");
-            let waiting = figures.at_least(&check.quantity).map_or(0, |(_, replicas)| replicas.waiting);
-            let rest = if waiting == 0 { String::new() } else { format!("; {waiting} more still waited at the end") };
+            let open = figures.at_least(&check.quantity);
+            let open = open.filter(|(_, replicas, _)| replicas.waiting > 0);
+            let rest = open.map_or(String::new(), |(_, Replicas { waiting, .. }, series)| {
+                format!("; {waiting} more {} at the end", series.goes_on())
+            });
             (value, definition.short_name().to_string(), rest)
         }
         Quantity::OfRequests { .. } => unreachable!("judged above"),
@@ -229,19 +261,21 @@ fn judge_requests(
     }
 }
 
-/// Explains why an upper bound on waiting fails because some jobs can never run. Such jobs wait forever. `None` if this
+/// Explains why an upper bound on a time fails because some jobs can never run. Such jobs wait forever. `None` if this
 /// is not so.
 fn unplaceable(check: &MetricCheck, accounts: &RunAccount, figures: &Figures<'_>) -> Option<String> {
     if check.unplaced == Unplaced::Ignore || !is_upper(check.sign) {
         return None;
     }
     let is_concerned = match &check.quantity {
-        Quantity::Run(definition) => is_wait(definition.name) && accounts.unplaceable.jobs > 0,
+        Quantity::Run(definition) => {
+            let is_concerned = is_wait(definition.name) || SLOWDOWNS.contains(&definition.name);
+            is_concerned && accounts.unplaceable.jobs > 0
+        }
         Quantity::AllocatedAt { .. } | Quantity::OfRequests { .. } => false,
         Quantity::Of { function: Function::Min, .. } => false,
         Quantity::Of { function, series, of } => {
-            let is_wait = matches!(series, Series::QueueWait | Series::StartWait);
-            is_wait && figures.get(*function, *series, of).1.unplaceable > 0
+            series.ends_with_a_run() && figures.get(*function, *series, of).1.unplaceable > 0
         }
     };
     if !is_concerned {
@@ -260,23 +294,28 @@ fn unplaceable(check: &MetricCheck, accounts: &RunAccount, figures: &Figures<'_>
     }
 }
 
-/// Explains why an upper bound on waiting fails because the jobs that still wait at the end have already waited too
+/// Explains why an upper bound on a time fails because the jobs for which it goes on at the end have already taken too
 /// long. `None` if this is not so.
 fn broken_by_who_waits(check: &MetricCheck, figures: &Figures<'_>, name: &str) -> Option<String> {
     if check.unplaced == Unplaced::Ignore || !is_upper(check.sign) {
         return None;
     }
-    let (value, Replicas { counted, waiting, .. }) = figures.at_least(&check.quantity)?;
+    let (value, Replicas { counted, waiting, turned_away, .. }, series) = figures.at_least(&check.quantity)?;
     let holds = match (check.sign, compare(value, check.bound)?) {
         (Sign::Equal, order) => order.is_le(),
         (sign, order) => sign.holds(order),
     };
-    let all = counted + waiting;
-    (!holds).then(|| {
-        format!(
-            "{name} is at least {} over {all} replicas: {waiting} of them still waited at the end",
-            text(value, check.bound)
-        )
+    if holds {
+        return None;
+    }
+    let all = counted + waiting + turned_away;
+    let are = |count: usize, what: &str| (count > 0).then(|| format!("{count} of them {what}"));
+    let open = are(waiting, &format!("{} at the end", series.goes_on()));
+    let turned = are(turned_away, "ended without ever being placed, because there was no capacity");
+    let why = open.into_iter().chain(turned).collect::<Vec<_>>().join(", and ");
+    Some(match value {
+        INFINITE => format!("{name} was infinite over {all} replicas: {why}"),
+        value => format!("{name} is at least {} over {all} replicas: {why}", text(value, check.bound)),
     })
 }
 

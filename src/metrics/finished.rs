@@ -35,6 +35,8 @@ pub struct Row<'a> {
     pub outcome: Option<Outcome>,
     /// Whether the replica could not be placed even if every node were ready and empty.
     pub is_unplaceable: bool,
+    /// Whether the replica ended without ever being placed because there was no capacity.
+    pub is_turned_away: bool,
 }
 
 /// One job with all its replicas.
@@ -70,6 +72,7 @@ struct FinishedReplica {
     outcome: Option<Outcome>,
     of_job: Outcome,
     is_unplaceable: bool,
+    is_turned_away: bool,
 }
 
 /// Facts that many jobs share.
@@ -85,6 +88,11 @@ fn cpu_of(spec: &JobSpec) -> u128 {
 }
 
 impl<'a> Row<'a> {
+    /// When the replica completed. `None` if it has not ended, or in another way.
+    pub fn completed(&self) -> Option<SimTime> {
+        self.ended.filter(|_| self.outcome == Some(Outcome::Completed))
+    }
+
     pub(super) fn of((attempt, job, replica): (AttemptId, &'a JobAccount, &'a ReplicaAccount)) -> Row<'a> {
         Row {
             job: attempt.job,
@@ -101,6 +109,7 @@ impl<'a> Row<'a> {
             ended: replica.ended,
             outcome: replica.outcome,
             is_unplaceable: replica.unplaceable().is_some(),
+            is_turned_away: replica.is_turned_away(),
         }
     }
 }
@@ -137,6 +146,7 @@ impl FinishedReplicas {
                 outcome: replica.outcome,
                 of_job,
                 is_unplaceable: replica.unplaceable().is_some(),
+                is_turned_away: replica.is_turned_away(),
             });
         }
     }
@@ -165,6 +175,7 @@ impl FinishedReplicas {
                 ended: time(row.ended),
                 outcome: row.outcome,
                 is_unplaceable: row.is_unplaceable,
+                is_turned_away: row.is_turned_away,
             }
         })
     }

@@ -69,6 +69,14 @@ impl ReplicaAccount {
         self.never.filter(|_| self.placed.is_none() && self.outcome != Some(Outcome::Cancelled))
     }
 
+    /// Whether the replica ended without ever being placed because there was no capacity, at once or when its time to wait
+    /// was over.
+    pub fn is_turned_away(&self) -> bool {
+        let of_capacity = [Reason::NoCapacity, Reason::NoRoom, Reason::RetryTimeOver, Reason::DeadlineExpired];
+        let has_ended = self.placed.is_none() && self.outcome.is_some() && self.never.is_none();
+        has_ended && self.reason.is_some_and(|reason| of_capacity.contains(&reason))
+    }
+
     pub(super) fn new(now: SimTime) -> ReplicaAccount {
         ReplicaAccount {
             wanted: now,

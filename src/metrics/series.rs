@@ -3,9 +3,8 @@
 use super::account::RunAccount;
 use super::finished::Row;
 use super::value::{Definition, SLOWDOWN_BOUND, Value};
-use dryrack_event::Outcome;
 use dryrack_planted::planted;
-use dryrack_units::{SimDuration, SimTime};
+use dryrack_units::SimDuration;
 
 /// The unit of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +76,7 @@ impl Series {
     }
 
     fn of(self, replica: Row<'_>) -> Option<Value> {
-        let completed = replica.ended.filter(|_| replica.outcome == Some(Outcome::Completed));
+        let completed = replica.completed();
         let run = completed.zip(replica.last_started).map(|(ended, started)| ended.since(started));
         let turnaround = completed.map(|ended| ended.since(replica.submitted));
         match self {
@@ -94,16 +93,36 @@ impl Series {
         }
     }
 
-    /// How long the replica has waited so far, if it still waits at `now`. `None` if this series is not a wait, if the
-    /// wait is over, if the replica has ended, or if it can never be placed.
-    pub fn waited_so_far(self, replica: &Row<'_>, now: SimTime) -> Option<SimDuration> {
+    /// How long the time that this series measures has lasted so far, if it goes on at the end of the run. `None` if it is
+    /// over, if the replica has ended, or if it can never be placed; and of a series to which an unfinished replica adds no
+    /// known time. The turnaround of a job that runs until it is stopped is not one that goes on.
+    pub fn lasted_so_far(self, replica: &Row<'_>, accounts: &RunAccount) -> Option<SimDuration> {
         let goes_on = match self {
             Series::QueueWait => replica.placed.is_none(),
             Series::StartWait => replica.started.is_none(),
-            Series::RunTime | Series::Turnaround | Series::BoundedSlowdown | Series::Attempts => false,
+            Series::Turnaround => !accounts.runs_forever(replica.job),
+            Series::RunTime | Series::BoundedSlowdown | Series::Attempts => false,
         };
         let is_there = replica.outcome.is_none() && !replica.is_unplaceable;
-        (goes_on && is_there).then(|| now.since(replica.submitted))
+        (goes_on && is_there).then(|| accounts.now.since(replica.submitted))
+    }
+
+    /// Whether it measures the time until a replica is placed or starts.
+    pub fn is_wait(self) -> bool {
+        matches!(self, Series::QueueWait | Series::StartWait)
+    }
+
+    /// What the replicas of which the time goes on have not done by the end of the run, such as "still waited".
+    pub fn goes_on(self) -> &'static str {
+        match self {
+            Series::QueueWait | Series::StartWait => "still waited",
+            Series::RunTime | Series::Turnaround | Series::BoundedSlowdown | Series::Attempts => "had not ended",
+        }
+    }
+
+    /// Whether the value of a replica that can never run is infinite.
+    pub fn ends_with_a_run(self) -> bool {
+        matches!(self, Series::QueueWait | Series::StartWait | Series::Turnaround | Series::BoundedSlowdown)
     }
 
     /// The values of the replicas for which `wanted` returns true, and the number of such replicas without a value.

@@ -10,6 +10,8 @@ trials! {
         only_what_bounds_waiting_fails,
         what_waits_or_was_given_up_could_run,
         what_still_waits_at_the_end_breaks_a_bound_that_it_has_waited_beyond,
+        what_has_not_ended_breaks_a_bound_on_turnaround,
+        what_ended_for_lack_of_capacity_breaks_a_bound_on_waiting,
         a_node_that_is_gone_for_good_cannot_return,
         a_list_of_nothing_but_gpus_asks_for_their_type,
         sizes_that_differ_are_told_apart,
@@ -145,6 +147,62 @@ fn what_still_waits_at_the_end_breaks_a_bound_that_it_has_waited_beyond() {
         );
         let said = stdout(dir.path(), &["run", "s.yaml"], code);
         assert!(said.contains(happened), "{expected}\n{said}");
+    }
+}
+
+/// `late` runs from the 12th minute to the end of the run after 10 hours. `fits` takes 10 minutes.
+fn what_has_not_ended_breaks_a_bound_on_turnaround() {
+    let lasts = "at least 9h48m over 2 replicas: 1 of them had not ended at the end";
+    let rows = [
+        ("max(turnaround) <= 1h", "20h", 1, lasts),
+        ("turnaround_p95 <= 1h", "20h", 1, lasts),
+        ("max(turnaround) <= 10h", "20h", 0, ""),
+        ("p50(turnaround) <= 1h", "20h", 0, ""),
+        ("max(bounded_slowdown) <= 2", "20h", 0, ""),
+        ("{metric: max(turnaround) <= 1h, of: fits}", "20h", 0, ""),
+        ("max(turnaround) <= 1h", "30m", 0, ""),
+    ];
+    let dir = empty();
+    for (expected, duration, code, happened) in rows {
+        let job = format!("{{name: late, gpus: 2, gpu: a100-80g, at: 12m, duration: {duration}}}");
+        write(dir.path(), &job, &format!("until: 10h\nexpect:\n  - {expected}\n"));
+        let said = stdout(dir.path(), &["run", "s.yaml"], code);
+        assert!(said.contains(happened), "{expected}\n{said}");
+    }
+    // A service runs until it is stopped, and so has no turnaround.
+    write(dir.path(), "{name: late, gpus: 2}", "until: 10h\nexpect: [max(turnaround) <= 1h]\n");
+    stdout(dir.path(), &["run", "s.yaml"], 0);
+    // A job that can never run never ends.
+    write(dir.path(), "{name: late, gpus: 3}", "expect: [max(turnaround) <= 1h]\n");
+    assert!(stdout(dir.path(), &["run", "s.yaml"], 1).contains("1 of 2 jobs can never run"));
+}
+
+/// Without a retry policy, dstack ends a job that finds no capacity. One of the three finds some.
+fn what_ended_for_lack_of_capacity_breaks_a_bound_on_waiting() {
+    let scenario = "\
+scenario: dstack without retry
+profile: dstack
+until: 1d
+fleets:
+  lab: {blocks: 8, hosts: [{name: w, machine: a100-80g-x8}]}
+jobs: [{name: x, count: 3, resources: {gpu: 8}, duration: 3h}]
+";
+    let over = |of: &str| format!("{of} was infinite over 3 replicas: 2 of them ended without ever being placed");
+    let rows = [
+        ("p95(queue_wait) <= 30m", "", 1, over("p95(queue_wait)")),
+        ("mean(queue_wait) <= 30m", "", 1, over("mean(queue_wait)")),
+        ("queue_wait_mean <= 30m", "", 1, over("queue_wait_mean")),
+        ("start_wait_p95 <= 30m", "", 1, over("start_wait_p95")),
+        ("min(queue_wait) <= 30m", "", 0, String::new()),
+        ("p25(queue_wait) <= 30m", "", 0, String::new()),
+        ("p95(queue_wait) <= 30m", "unplaced: ignore\n", 0, String::new()),
+    ];
+    let dir = empty();
+    for (expected, rest, code, happened) in rows {
+        let text = format!("{scenario}{rest}expect: [{expected}]\n");
+        std::fs::write(dir.path().join("s.yaml"), text).expect("a folder of our own");
+        let said = stdout(dir.path(), &["run", "s.yaml"], code);
+        assert!(said.contains(&happened), "{expected}\n{said}");
     }
 }
 
