@@ -286,7 +286,8 @@ impl fmt::Display for Money {
 
 /// A decimal number with commas between its thousands, such as `385,440.00`.
 pub fn grouped(number: &str) -> String {
-    let (whole, part) = number.split_at(number.find('.').unwrap_or(number.len()));
+    let (sign, digits) = number.split_at(usize::from(number.starts_with('-')));
+    let (whole, part) = digits.split_at(digits.find('.').unwrap_or(digits.len()));
     let first = whole.len() % 3;
     let mut text = whole[..first].to_string();
     for group in whole.as_bytes()[first..].chunks(3) {
@@ -295,7 +296,7 @@ pub fn grouped(number: &str) -> String {
         }
         text.extend(group.iter().map(|digit| char::from(*digit)));
     }
-    text + part
+    format!("{sign}{text}{part}")
 }
 
 #[cfg(test)]
@@ -308,6 +309,7 @@ mod tests {
             assert_eq!(grouped(number), expected);
         }
         assert_eq!(grouped("1234567.5"), "1,234,567.5");
+        assert_eq!((grouped("-119.03"), grouped("-1190.3")), ("-119.03".to_string(), "-1,190.3".to_string()));
     }
 
     #[test]
