@@ -29,6 +29,7 @@ mod clusters;
 mod conform;
 mod crashes;
 mod custom_stages;
+mod cut_off;
 mod deployments;
 mod determinism;
 mod diagnostics;
@@ -155,6 +156,7 @@ fn main() {
         conform::trials,
         crashes::trials,
         custom_stages::trials,
+        cut_off::trials,
         deployments::trials,
         diagnostics::trials,
         disks::trials,

@@ -75,13 +75,54 @@ pub(super) fn is_of_whole_gpus(task: &TraceTask, format: Format) -> bool {
     }
 }
 
-/// Notes how tasks of several GPUs are placed, unless the scenario states it, and whether virtual clusters share nodes.
+/// Counts the tasks on several nodes whose GPUs are not the same number on each. The trace does not state how they were
+/// shared out, so each node gets the next larger equal number.
 #[derive(Default)]
-pub(super) struct UnstatedNodes(usize, BTreeSet<String>);
+struct UnevenGpus {
+    tasks: usize,
+    /// The GPUs that the tasks had, and those that they take in the run.
+    gpus: [u64; 2],
+}
+
+impl UnevenGpus {
+    /// Adds a chosen task.
+    fn add(&mut self, task: &TraceTask, format: Format) {
+        let is_apart = match format.asks() {
+            TaskResources::Nodes => true,
+            TaskResources::AsStated => task.nodes.is_some(),
+            TaskResources::Processors | TaskResources::Pod | TaskResources::WholeGpus => false,
+        };
+        let (nodes, gpus) = (task.nodes.unwrap_or(1).max(1), task.gpus.unwrap_or(0));
+        if is_apart && !gpus.is_multiple_of(nodes) {
+            self.tasks += 1;
+            self.gpus[0] += u64::from(gpus);
+            self.gpus[1] += u64::from(gpus.div_ceil(nodes)) * u64::from(nodes);
+        }
+    }
+
+    fn note(&self, asked: &TraceSettings<'_>, world: &mut World) {
+        let [had, take] = self.gpus;
+        if self.tasks > 0 {
+            world.assumed.insert(format!(
+                "{} of {} had {had} GPUs on several nodes, not the same number on each, and {} {take} in the run: each node \
+                 gets the same number, rounded up",
+                counted(self.tasks, "job"),
+                asked.called(),
+                if self.tasks == 1 { "takes" } else { "take" },
+            ));
+        }
+    }
+}
+
+/// Notes how tasks of several GPUs are placed, unless the scenario states it, whether virtual clusters share nodes, and which
+/// tasks get more GPUs than they had.
+#[derive(Default)]
+pub(super) struct UnstatedNodes(usize, BTreeSet<String>, UnevenGpus);
 
 impl UnstatedNodes {
     /// Adds a chosen task.
     pub fn add(&mut self, task: &TraceTask, format: Format) {
+        self.2.add(task, format);
         let is_of_whole_gpus = is_of_whole_gpus(task, format);
         self.0 += usize::from(is_of_whole_gpus && task.gpus.is_some_and(|gpus| gpus > 1));
         if let Some(cluster) = task.virtual_cluster.as_ref().filter(|name| is_of_whole_gpus && !self.1.contains(*name))
@@ -91,6 +132,7 @@ impl UnstatedNodes {
     }
 
     pub fn note(&self, format: Format, asked: &TraceSettings<'_>, world: &mut World) {
+        self.2.note(asked, world);
         let has_vc = world.nodes.iter().any(|node| node.spec.shape.labels.contains_key(VC));
         if !self.1.is_empty() && !has_vc {
             world.assumed.insert(format!(

@@ -1,0 +1,52 @@
+//! What a run or a plan leaves out or changes of what was recorded, and says so: jobs after its end, GPUs that do not divide.
+
+use crate::cli::{stdout, written};
+
+trials! {
+    Nothing: [
+        gpus_that_do_not_divide_among_nodes_are_told,
+    ]
+}
+
+const HEADER: &str =
+    "JobID|JobName|User|Partition|Submit|Start|End|Elapsed|Timelimit|State|NNodes|NCPUS|ReqMem|AllocTRES|ReqTRES\n";
+
+/// A job of one hour that is submitted at an hour of the day and starts at another one.
+fn row(submit: u32, start: u32, (nodes, gpus): (u32, u32)) -> String {
+    format!(
+        "{submit}|j|u|gpu|2026-09-07T{submit:02}:00:00|2026-09-07T{start:02}:00:00|2026-09-07T{:02}:00:00|01:00:00|02:00:00|\
+         COMPLETED|{nodes}|8|64G|gres/gpu={gpus}|gres/gpu={gpus}\n",
+        start + 1
+    )
+}
+
+const CUT: &str = "\
+scenario: The first hours of a log
+profile: slurm-22.05
+until: 2h
+nodes: [{name: w, count: 4, machine: a100-80g-x8}]
+trace: {format: sacct, file: jobs.txt}
+";
+
+const PLAN: &str = "\
+plan: How many?
+scenario: s.yaml
+factors: {n: {set: nodes.w.count, values: [1, 4]}}
+minimize: gpus
+constraints: [max(queue_wait) <= 1h]
+";
+
+/// Four GPUs on three nodes are two on each, and one on two nodes is one on each.
+fn gpus_that_do_not_divide_among_nodes_are_told() {
+    let jobs = [row(0, 0, (3, 4)), row(1, 1, (2, 1)), row(2, 2, (2, 4))].concat();
+    let dir = written(&[("s.yaml", CUT), ("jobs.txt", &format!("{HEADER}{jobs}"))]);
+    let told = "2 jobs of jobs.txt had 5 GPUs on several nodes, not the same number on each, and take 8 in the run: each node \
+                gets the same number, rounded up";
+    for command in [&["run", "s.yaml"][..], &["trace", "check", "s.yaml"]] {
+        let said = stdout(dir.path(), command, 0);
+        assert!(said.contains(told), "{command:?}\n{said}");
+    }
+    let even = format!("{HEADER}{}", row(0, 0, (2, 4)));
+    std::fs::write(dir.path().join("jobs.txt"), even).expect("a folder of our own");
+    assert!(!stdout(dir.path(), &["run", "s.yaml"], 0).contains("rounded up"));
+}
