@@ -126,6 +126,11 @@ pub(super) fn places(
         names.push(name);
         let own = &own;
         let model = model(own, common, report);
+        if model.interrupted.is_none() && own.value("spot", report).unwrap_or(common.spot) {
+            world.assumed.insert(format!(
+                "spot instances of the offer `{name}` of `{fleet}` are never interrupted, because it has no `interrupted`"
+            ));
+        }
         world.clouds.offers[common.fleet.index()].push(model);
         let min = world.fleets[common.fleet.index()].nodes.map_or(0, |nodes| nodes.min);
         world.endless_clouds.extend(goes_on(own, &model, min));

@@ -5,6 +5,7 @@ use crate::cli::{stdout, written};
 trials! {
     Nothing: [
         gpus_that_do_not_divide_among_nodes_are_told,
+        spot_instances_that_are_never_interrupted_are_told,
     ]
 }
 
@@ -49,4 +50,26 @@ fn gpus_that_do_not_divide_among_nodes_are_told() {
     let even = format!("{HEADER}{}", row(0, 0, (2, 4)));
     std::fs::write(dir.path().join("jobs.txt"), even).expect("a folder of our own");
     assert!(!stdout(dir.path(), &["run", "s.yaml"], 0).contains("rounded up"));
+}
+
+fn spot_instances_that_are_never_interrupted_are_told() {
+    let scenario = "\
+scenario: Spot instances
+profile: dstack
+until: 1d
+fleets:
+  burst:
+    nodes: 0..1
+    blocks: 8
+    idle_duration: 10m
+    offers: [{name: spot, machine: a100-80g-x8, spot: true, price_per_hour: 5.1, provisioning: 4m}]
+jobs: [{name: x, duration: 1h, resources: {gpu: 2}, spot_policy: auto}]
+";
+    let dir = written(&[("s.yaml", scenario)]);
+    let told = "spot instances of the offer `spot` of `burst` are never interrupted, because it has no `interrupted`";
+    let said = stdout(dir.path(), &["run", "s.yaml"], 0);
+    assert!(said.contains(told), "{said}");
+    let interrupted = scenario.replace("spot: true,", "spot: true, interrupted: {exponential: 6h},");
+    std::fs::write(dir.path().join("s.yaml"), interrupted).expect("a folder of our own");
+    assert!(!stdout(dir.path(), &["run", "s.yaml"], 0).contains("never interrupted"));
 }
