@@ -58,6 +58,8 @@ pub struct RunAccount {
     /// The number of attempts that were stopped for another job, or that ended because a cloud took their instance
     /// away.
     pub preemptions: u64,
+    /// The time at which the scenario stops the run, if it does.
+    until: Option<SimTime>,
     /// The end of the warm-up. Metrics ignore everything before this time, and jobs that were submitted before it.
     pub warm_up: SimTime,
     pub usage: UsageAccount,

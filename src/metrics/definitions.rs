@@ -188,6 +188,7 @@ fn count_standings(accounts: &RunAccount) -> ([Value; 10], Value) {
 /// The values of all replicas that metrics use, collected in one pass.
 #[derive(Default)]
 struct Rows<'a> {
+    /// The number of replicas, without those that came when the run was stopped.
     count: u128,
     /// The time until the first placement of each placed replica, in nanoseconds.
     waits: Vec<u64>,
@@ -208,12 +209,14 @@ struct Rows<'a> {
 impl<'a> Rows<'a> {
     fn of(accounts: &'a RunAccount) -> Rows<'a> {
         let mut rows = Rows::default();
-        accounts.each_row(|replica| rows.add(replica));
+        accounts.each_row(|replica| {
+            rows.count += u128::from(!accounts.comes_at_the_end(&replica));
+            rows.add(replica);
+        });
         rows
     }
 
     fn add(&mut self, replica: Row<'a>) {
-        self.count += 1;
         self.waits.extend(replica.placed.map(|at| at.since(replica.wanted).as_nanos()));
         self.start_waits.extend(replica.started.map(|at| at.since(replica.submitted).as_nanos()));
         self.first_submitted = Some(self.first_submitted.map_or(replica.submitted, |at| at.min(replica.submitted)));

@@ -4,6 +4,7 @@ use crate::cli::{stdout, written};
 
 trials! {
     Nothing: [
+        a_job_that_comes_when_the_run_stops_was_not_refused_a_place,
         gpus_that_do_not_divide_among_nodes_are_told,
         spot_instances_that_are_never_interrupted_are_told,
     ]
@@ -36,6 +37,15 @@ factors: {n: {set: nodes.w.count, values: [1, 4]}}
 minimize: gpus
 constraints: [max(queue_wait) <= 1h]
 ";
+
+/// Slurm decides a moment after the submission, when the run has stopped.
+fn a_job_that_comes_when_the_run_stops_was_not_refused_a_place() {
+    let jobs = [row(0, 0, (1, 1)), row(2, 2, (1, 1))].concat();
+    let scenario = format!("{CUT}expect: [\"placed >= 99.9%\"]\n");
+    let dir = written(&[("s.yaml", &scenario), ("jobs.txt", &format!("{HEADER}{jobs}"))]);
+    let said = stdout(dir.path(), &["run", "s.yaml"], 0);
+    assert!(said.contains("1 still waiting"), "it came in time, but was not decided about\n{said}");
+}
 
 /// Four GPUs on three nodes are two on each, and one on two nodes is one on each.
 fn gpus_that_do_not_divide_among_nodes_are_told() {

@@ -1,9 +1,9 @@
-//! Accounts before the first record.
+//! Accounts before the first record, and at the end of the run.
 
 use std::sync::Arc;
 
 use super::super::fragment_account::FragmentAccount;
-use super::RunAccount;
+use super::{Row, RunAccount};
 use dryrack_engine::Rehearsal;
 use dryrack_ids::Records;
 use dryrack_units::SimTime;
@@ -19,6 +19,7 @@ impl RunAccount {
             electricity: rehearsal.electricity.clone(),
             behaviors: rehearsal.arrivals.iter().map(|arrival| Arc::clone(&arrival.behavior)).collect(),
             fragments: FragmentAccount::of(rehearsal),
+            until: rehearsal.until,
             warm_up: rehearsal.warm_up.unwrap_or(SimTime::ZERO),
             ..RunAccount::default()
         }
@@ -28,5 +29,12 @@ impl RunAccount {
     /// keep no totals over time, no real GPU usage and no names of jobs.
     pub fn figures_only(rehearsal: &Rehearsal) -> RunAccount {
         RunAccount { figures_only: true, jobs: Records::default(), ..RunAccount::of(rehearsal) }
+    }
+
+    /// Whether the replica came in the instant in which the scenario stops the run and was not placed in it. The run does
+    /// not show whether it would be.
+    pub(crate) fn comes_at_the_end(&self, replica: &Row<'_>) -> bool {
+        let is_open = replica.placed.is_none() && replica.outcome.is_none() && !replica.is_unplaceable;
+        is_open && replica.wanted == self.now && self.until == Some(self.now)
     }
 }
