@@ -33,6 +33,8 @@ pub(super) struct Planning {
     pub header: PlanHeader,
     /// What the runs assume because the scenario leaves it open.
     pub assumed: Vec<String>,
+    /// Which jobs and requests of the first alternative are not in its run, because they come after `until`.
+    cut_off: Vec<String>,
     /// The names of GPUs because of which some tasks of the trace can never run with some alternative.
     pub absent_gpus: BTreeSet<String>,
     /// The GPUs on which jobs without speeds may run.
@@ -51,6 +53,7 @@ impl Planning {
         let base = Options { set: set.to_vec(), ..options(file) };
         let (mut hash, mut seed) = (InputHash::default(), None);
         let (mut assumed, mut absent_gpus) = (BTreeSet::new(), BTreeSet::new());
+        let mut first_cut_off = None;
         let mut equal_speeds = EqualSpeeds::default();
         let read = AtomicUsize::new(0);
         let said = || {
@@ -62,6 +65,9 @@ impl Planning {
                 hash.rehearsal(&loaded.rehearsal);
                 seed.get_or_insert(loaded.rehearsal.seed);
                 assumed.extend(loaded.assumed.iter().cloned());
+                let cut_off = loaded.cut_off();
+                assumed.extend(cut_off.iter().cloned());
+                first_cut_off.get_or_insert(cut_off);
                 assumed.extend(loaded.trace.as_ref().and_then(TraceUse::dates_line));
                 absent_gpus.extend(loaded.trace.iter().flat_map(|used| used.gpu_names.absent.iter().cloned()));
                 equal_speeds.add(&loaded.rehearsal);
@@ -82,7 +88,8 @@ impl Planning {
         };
         let header =
             PlanHeader { dryrack: env!("CARGO_PKG_VERSION").to_string(), plan: plan.title.clone(), input: hash.hex() };
-        Ok(Planning { plan, base, header, assumed: assumed.into_iter().collect(), absent_gpus, equal_speeds })
+        let (assumed, cut_off) = (assumed.into_iter().collect(), first_cut_off.unwrap_or_default());
+        Ok(Planning { plan, base, header, assumed, cut_off, absent_gpus, equal_speeds })
     }
 
     /// Sentences that name the nodes which an alternative has from the start, such as ` The fleet: 4 nodes with 8
@@ -137,6 +144,7 @@ impl Planning {
             loaded.trace.iter().for_each(|used| answer.with_substitutes(&used.gpu_names.substitutes));
         }
         answer.with_equal_speeds(&self.equal_speeds);
+        answer.with_cut_off(&self.cut_off);
         Ok(answer)
     }
 

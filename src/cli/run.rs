@@ -26,6 +26,7 @@ use dryrack_rng::draws;
 use dryrack_scenario::{Loaded, Options, TraceUse, load};
 use dryrack_scheduler::Caching;
 use dryrack_trace::TraceError;
+use dryrack_units::{SimDuration, SimTime};
 
 #[derive(Debug, Args)]
 pub struct RunArgs {
@@ -201,7 +202,8 @@ pub fn run(args: &RunArgs, format: Format) -> ExitResult {
     let loaded = with_line(|| format!("reading {}", args.file.display()), || load(&args.file, &options));
     let loaded = loaded.map_err(|diagnostics| Failure::Input(diagnostics.to_string()))?;
     warn(&loaded.warnings.to_string());
-    let Loaded { rehearsal, expectations, trace, streamed, outside, assumed, reproductions, .. } = loaded;
+    let assumed = loaded.assumed_and_cut_off();
+    let Loaded { rehearsal, expectations, trace, streamed, outside, reproductions, .. } = loaded;
     let mut session = outside.map(|setup| args.decider(setup, &rehearsal)).transpose()?;
     args.outside.check(session.as_ref())?;
     let progress = Progress::default();
@@ -248,14 +250,13 @@ pub fn run(args: &RunArgs, format: Format) -> ExitResult {
     let who = session.as_ref().and_then(|session| session.who());
     let named = who.as_ref().map(|who| named_after(&rehearsal, who));
     let of = named.as_ref().unwrap_or(&rehearsal);
-    let is_sample = trace.is_some() || draws() != drawn;
     let shown = Shown {
         rehearsal: of,
         rehearsed: &rehearsed,
         metrics,
         trace: trace.as_ref(),
         assumed: &assumed,
-        is_sample,
+        is_sample: trace.is_some() || draws() != drawn,
         who: who.as_ref(),
     };
     if let Some(dir) = &args.report {
@@ -368,7 +369,7 @@ fn report(shown: &Shown<'_>, wall: std::time::Duration, format: Format) -> Resul
                 is_sample,
                 trace: trace.map_or(Vec::new(), TraceUse::lines),
                 assumed,
-                recorded_waits: rehearsal.arrivals.iter().filter_map(|arrival| arrival.recorded_wait).collect(),
+                recorded_waits: recorded_waits(rehearsal),
             };
             print(&summary(&heading, rehearsed.run_metrics.accounts(), metrics, &rehearsed.verdicts))?;
         }
@@ -404,6 +405,14 @@ fn report(shown: &Shown<'_>, wall: std::time::Duration, format: Format) -> Resul
         }
     }
     Ok(())
+}
+
+/// How long the jobs of the trace waited in the recorded cluster: those that the metrics of the run count.
+fn recorded_waits(rehearsal: &Rehearsal) -> Vec<SimDuration> {
+    let from = rehearsal.warm_up.unwrap_or(SimTime::ZERO);
+    let is_counted = |at: SimTime| at >= from && rehearsal.until.is_none_or(|until| at <= until);
+    let counted = rehearsal.arrivals.iter().filter(|arrival| is_counted(arrival.at));
+    counted.filter_map(|arrival| arrival.recorded_wait).collect()
 }
 
 #[cfg(test)]

@@ -73,6 +73,11 @@ impl Answer {
         self.short.push_str(&equal.sentence().unwrap_or_default());
     }
 
+    /// Adds which jobs and requests are not in the runs.
+    pub fn with_cut_off(&mut self, sentences: &[String]) {
+        self.short.extend(sentences.iter().map(|sentence| format!(" {sentence}.")));
+    }
+
     /// Adds when the answer stops being enough while the load grows.
     pub fn with_end(&mut self, end: &str) {
         self.short.push_str(&format!(" With the growth of the plan, {end}."));

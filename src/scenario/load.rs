@@ -344,7 +344,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     let shares_of_cpu = live::shares(&file, &world, report);
     world.speed = file.get("speed").and_then(|tree| speeds::read(tree, None, &mut world, report));
     let load = growth::read(&file, head.until, report);
-    let traced = traced(&file, &profile, (folder, head.seed, load, options), &mut world, report);
+    let traced = traced(&file, &profile, (folder, &head, load, options), &mut world, report);
     let (trace, traced, target) = traced.map(trace_source::Traced::parts).unwrap_or_default();
     let (seed, until, streamed) = (head.seed, head.until, options.streamed);
     let entries = entries(&file, &head, (&profile, folder, load, options), &mut world, report);
@@ -421,15 +421,16 @@ fn hosts(file: &Fields<'_>, base: &nodes::Base, profile: &Profile, world: &mut W
 fn traced(
     file: &Fields<'_>,
     profile: &Profile,
-    (folder, seed, load, options): (&Path, u64, Load, &Options),
+    (folder, head, load, options): (&Path, &Head, Load, &Options),
     world: &mut World,
     report: &mut Report,
 ) -> Option<trace_source::Traced> {
+    let (seed, until) = (head.seed, head.until);
     let needs_target = profile.scheduler.needs_target() && profile.scheduler.target.is_empty();
     let Options { roots, streamed, only_nodes, .. } = options;
     let (streamed, only_nodes, as_pods) = (*streamed, *only_nodes, profile.flow.places_pods());
     let setting = trace_source::ReadContext { roots, folder, seed, needs_target, as_pods, streamed, only_nodes, load };
-    trace_source::read(file, &setting, world, report)
+    trace_source::read(file, &setting, world, report).map(|traced| traced.cut_at(until))
 }
 
 /// Reads `jobs:`.

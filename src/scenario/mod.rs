@@ -23,6 +23,7 @@ mod arrivals;
 mod changes;
 mod clouds;
 mod compose;
+mod cut_off;
 mod demand;
 mod dependencies;
 mod deployment;

@@ -4,6 +4,8 @@ use crate::cli::{stdout, written};
 
 trials! {
     Nothing: [
+        jobs_of_a_log_after_the_end_are_counted,
+        requests_after_the_end_are_counted,
         a_job_that_comes_when_the_run_stops_was_not_refused_a_place,
         gpus_that_do_not_divide_among_nodes_are_told,
         spot_instances_that_are_never_interrupted_are_told,
@@ -37,6 +39,54 @@ factors: {n: {set: nodes.w.count, values: [1, 4]}}
 minimize: gpus
 constraints: [max(queue_wait) <= 1h]
 ";
+
+/// Of four jobs, two are submitted within two hours. The log's waits of the others, four and five hours, are not compared.
+fn jobs_of_a_log_after_the_end_are_counted() {
+    let jobs = [row(0, 0, (1, 1)), row(1, 1, (1, 1)), row(3, 7, (1, 1)), row(4, 9, (1, 1))].concat();
+    let dir = written(&[("s.yaml", CUT), ("plan.yaml", PLAN), ("jobs.txt", &format!("{HEADER}{jobs}"))]);
+    let said = stdout(dir.path(), &["run", "s.yaml"], 0);
+    let cut = "2 of 4 jobs of jobs.txt are submitted after `until` (2h), so they are not in the run";
+    assert!(said.contains("jobs.txt: 2 jobs of it are in this run; 4 rows\n"), "{said}");
+    assert!(said.contains(cut), "{said}");
+    assert!(said.contains("in the log 0s on average, half 0s or less, 95% 0s or less, at most 0s\n"), "{said}");
+    let said = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
+    assert!(said.contains(&format!(" {cut}.")), "{said}");
+    for file in ["report.html", "plan.json"] {
+        let text = std::fs::read_to_string(dir.path().join("out").join(file)).expect("it was written");
+        assert!(text.replace("<code>", "`").replace("</code>", "`").contains(cut), "{file}");
+    }
+    let whole = stdout(dir.path(), &["run", "s.yaml", "--until", "1d"], 0);
+    assert!(
+        whole.contains("jobs.txt: 4 jobs of it are in this run; 4 rows\n") && !whole.contains("after `until`"),
+        "{whole}"
+    );
+    assert!(whole.contains("at most 5h00m\n"), "{whole}");
+}
+
+fn requests_after_the_end_are_counted() {
+    let scenario = "\
+scenario: A recorded curve
+until: 10s
+nodes: [{name: h200, machine: h200-141g-x8}]
+jobs:
+  - name: chat
+    gpus: 8
+    serving:
+      prefill: 11000 tokens/s
+      step: {base: 10ms, per_sequence: 300us}
+      batching: chunked
+      kv_cache_tokens: 500000
+      max_sequences: 128
+      max_batched_tokens: 8192
+      requests: {trace: req.csv}
+";
+    let requests = "at_s,input_tokens,output_tokens\n0,100,10\n10,100,10\n11,100,10\n";
+    let dir = written(&[("s.yaml", scenario), ("req.csv", requests)]);
+    let said = stdout(dir.path(), &["run", "s.yaml"], 0);
+    assert!(said.contains("1 of 3 requests of `chat` comes after `until` (10s), so it is not in the run"), "{said}");
+    let said = stdout(dir.path(), &["run", "s.yaml", "--until", "11s"], 0);
+    assert!(!said.contains("after `until`"), "{said}");
+}
 
 /// Slurm decides a moment after the submission, when the run has stopped.
 fn a_job_that_comes_when_the_run_stops_was_not_refused_a_place() {

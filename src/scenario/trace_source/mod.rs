@@ -87,6 +87,9 @@ pub struct TraceUse {
     /// The number of tasks that became jobs of the run, and of nodes that became its nodes.
     pub tasks: usize,
     pub nodes: usize,
+    /// The number of these tasks that are submitted after the scenario stops the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after_until: Option<usize>,
     /// How the list was resampled, if it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resampled: Option<Resampled>,
@@ -145,6 +148,16 @@ impl Serialize for TraceDates {
 }
 
 impl TraceUse {
+    /// The use of a list with this name, by this number of jobs and of nodes.
+    fn of(
+        (name, tasks, nodes): (&str, usize, usize),
+        (resampled, dates): (Option<Resampled>, Option<TraceDates>),
+        gpu_names: GpuNameFindings,
+        tally: Tally,
+    ) -> TraceUse {
+        TraceUse { name: name.to_string(), tasks, nodes, after_until: None, resampled, dates, gpu_names, tally }
+    }
+
     /// The date at which the run starts, if its jobs are submitted when they were recorded.
     pub fn starts_at(&self) -> Option<SimTime> {
         self.dates.filter(|_| self.resampled.is_none()).map(|dates| dates.start)
@@ -164,8 +177,9 @@ impl TraceUse {
     /// Lines for people: first what was used, then the irregularities.
     pub fn lines(&self) -> Vec<String> {
         let nodes = if self.nodes == 0 { String::new() } else { format!(" and {}", counted(self.nodes, "node")) };
-        let (jobs, rows) = (counted(self.tasks, "job"), self.tally.rows());
-        let are = if self.tasks + self.nodes == 1 { "is" } else { "are" };
+        let here = self.tasks - self.after_until.unwrap_or_default();
+        let (jobs, rows) = (counted(here, "job"), self.tally.rows());
+        let are = if here + self.nodes == 1 { "is" } else { "are" };
         let mut lines = vec![format!("{}: {jobs}{nodes} of it {are} in this run; {rows} rows", self.name)];
         lines.extend(self.dates.map(|dates| format!("submitted {dates}")));
         lines.extend(self.resampled.as_ref().map(|resampled| resampled.line.clone()));
@@ -227,6 +241,14 @@ pub(super) struct Traced {
 pub(super) type TracedParts = (Option<TraceUse>, (Vec<Draft>, Option<TaskList>), Option<Target>);
 
 impl Traced {
+    /// Counts the jobs that are submitted after the run is stopped.
+    pub fn cut_at(mut self, until: Option<SimTime>) -> Traced {
+        let is_late = |draft: &&Draft| until.is_some_and(|until| draft.arrival.at > until);
+        let late = self.drafts.iter().filter(is_late).count();
+        self.used.after_until = (late > 0).then_some(late);
+        self
+    }
+
     /// How the trace is used, its jobs, and the workload of the whole list.
     pub fn parts(self) -> TracedParts {
         (Some(self.used), (self.drafts, self.list), self.target)
@@ -259,15 +281,8 @@ pub(super) fn read(
     }
     if setting.streamed {
         let (list, tally) = streamed::checked(format, &asked, setting, world, report)?;
-        let used = TraceUse {
-            name: asked.called().to_string(),
-            tasks: list.tasks,
-            nodes: ranked.len(),
-            resampled: None,
-            dates: list.dates,
-            gpu_names: list.gpu_names.findings.clone(),
-            tally,
-        };
+        let (names, of) = (list.gpu_names.findings.clone(), (asked.called(), list.tasks, ranked.len()));
+        let used = TraceUse::of(of, (None, list.dates), names, tally);
         return Some(Traced { used, drafts: Vec::new(), target: None, list: Some(list) });
     }
     let mut tasks = match asked.file {
@@ -309,9 +324,8 @@ pub(super) fn read(
         let help = "choose another queue, a smaller `offset` or `skip`, or a larger `limit`";
         report.error_with_help(asked.span, "no task of this trace is selected", help);
     }
-    let name = asked.called().to_string();
-    let (count, tally) = (drafts.len(), tasks.tally);
-    let used = TraceUse { name, tasks: count, nodes: ranked.len(), resampled, dates, gpu_names, tally };
+    let of = (asked.called(), drafts.len(), ranked.len());
+    let used = TraceUse::of(of, (resampled, dates), gpu_names, tasks.tally);
     Some(Traced { used, drafts, target, list: None })
 }
 
