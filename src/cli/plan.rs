@@ -364,7 +364,7 @@ fn finish(
     });
     let mut whole = json!({
         "plan": plan.title, "answer": answer, "short_answer": found.short, "fleet": fleet.trim_start(), "input": planning.header.input, "dryrack": planning.header.dryrack,
-        "scenario": plan.scenario, "seeds": plan.seeds, "minimize": plan.minimize.map(Objective::name),
+        "scenario": plan.scenario, "set": planning.base.set, "seeds": plan.seeds, "minimize": plan.minimize.map(Objective::name),
         "breaks": breaks_json(&breaks, &lines),
         "alternatives": comparison.json(plan),
     });
@@ -376,7 +376,7 @@ fn finish(
         let mut json = serde_json::to_string_pretty(&whole).expect("it has a JSON form");
         json.push('\n');
         let shown = PlanPage { answer: &found, note: note.as_deref(), breaks: &lines, growth: growth.as_ref() };
-        let html = page((plan, &planning.assumed), &planning.header, (&comparison, runs), &shown);
+        let html = page((plan, &planning.assumed, &planning.flags), &planning.header, (&comparison, runs), &shown);
         let files = [
             ("runs.jsonl", Journal::sorted(&planning.header, all)),
             ("alternatives.csv", comparison.csv(plan)),

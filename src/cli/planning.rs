@@ -15,6 +15,7 @@ use super::output::warn;
 use super::progress;
 use super::roots::options;
 use super::run::Overrides;
+use super::shell::quoted;
 use dryrack_engine::{Progress, Rehearsal};
 use dryrack_metrics::ResampledFrom;
 use dryrack_plan::{
@@ -33,6 +34,8 @@ pub(super) struct Planning {
     pub header: PlanHeader,
     /// What the runs assume because the scenario leaves it open.
     pub assumed: Vec<String>,
+    /// The flags `--set` and `--seeds` with which the plan was read, each after a space.
+    pub flags: String,
     /// Which jobs and requests of the first alternative are not in its run, because they come after `until`.
     cut_off: Vec<String>,
     /// The names of GPUs because of which some tasks of the trace can never run with some alternative.
@@ -78,6 +81,8 @@ impl Planning {
         warn(&warnings.to_string());
         hash.text(&plan.text);
         set.iter().for_each(|set| hash.text(set));
+        let mut flags: String = set.iter().map(|set| format!(" --set {}", quoted(set))).collect();
+        flags.extend(seeds.as_ref().map(|seeds| format!(" --seeds {}..{}", seeds.start(), seeds.end())));
         let plan = match seeds {
             Some(seeds) => PlanFile { seeds: seeds.collect(), ..plan },
             None => plan,
@@ -89,7 +94,7 @@ impl Planning {
         let header =
             PlanHeader { dryrack: env!("CARGO_PKG_VERSION").to_string(), plan: plan.title.clone(), input: hash.hex() };
         let (assumed, cut_off) = (assumed.into_iter().collect(), first_cut_off.unwrap_or_default());
-        Ok(Planning { plan, base, header, assumed, cut_off, absent_gpus, equal_speeds })
+        Ok(Planning { plan, base, header, assumed, flags, cut_off, absent_gpus, equal_speeds })
     }
 
     /// Sentences that name the nodes which an alternative has from the start, such as ` The fleet: 4 nodes with 8

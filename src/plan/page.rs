@@ -20,9 +20,10 @@ pub struct PlanPage<'a> {
     pub growth: Option<&'a PlanGrowth>,
 }
 
-/// The text of `report.html`. `assumed` is what the runs assume because the scenario leaves it open.
+/// The text of `report.html`. The command that repeats the plan has these `flags`, each after a space. `assumed` is what the
+/// runs assume because the scenario leaves it open.
 pub fn page(
-    (plan, assumed): (&PlanFile, &[String]),
+    (plan, assumed, flags): (&PlanFile, &[String], &str),
     header: &PlanHeader,
     (comparison, runs): (&Comparison, &Runs),
     found: &PlanPage<'_>,
@@ -67,7 +68,7 @@ pub fn page(
         best: best.and_then(|best| comparison.rows.iter().position(|row| row.cell == best.cell)),
         assumptions: assumptions(plan, assumed, comparison),
         provenance: vec![
-            ("Command", format!("dryrack plan {} --out DIR", file_name(Path::new(&*plan.name)))),
+            ("Command", format!("dryrack plan {}{flags} --out DIR", file_name(Path::new(&*plan.name)))),
             (
                 "Input",
                 format!(

@@ -9,6 +9,7 @@ trials! {
         a_job_that_comes_when_the_run_stops_was_not_refused_a_place,
         gpus_that_do_not_divide_among_nodes_are_told,
         spot_instances_that_are_never_interrupted_are_told,
+        the_command_that_repeats_a_plan_has_its_flags,
     ]
 }
 
@@ -132,4 +133,21 @@ jobs: [{name: x, duration: 1h, resources: {gpu: 2}, spot_policy: auto}]
     let interrupted = scenario.replace("spot: true,", "spot: true, interrupted: {exponential: 6h},");
     std::fs::write(dir.path().join("s.yaml"), interrupted).expect("a folder of our own");
     assert!(!stdout(dir.path(), &["run", "s.yaml"], 0).contains("never interrupted"));
+}
+
+fn the_command_that_repeats_a_plan_has_its_flags() {
+    let jobs = [row(0, 0, (1, 1)), row(1, 1, (1, 1))].concat();
+    let dir = written(&[("s.yaml", CUT), ("plan.yaml", PLAN), ("jobs.txt", &format!("{HEADER}{jobs}"))]);
+    let plan =
+        ["plan", "plan.yaml", "--set", "load=110%", "--set", "scenario=two words", "--seeds", "1..2", "--out", "out"];
+    stdout(dir.path(), &plan, 0);
+    let text = |file: &str| std::fs::read_to_string(dir.path().join("out").join(file)).expect("it was written");
+    let command = "dryrack plan plan.yaml --set load=110% --set 'scenario=two words' --seeds 1..2 --out DIR";
+    let page = text("report.html").replace("<span class=\"flag\">", "").replace("</span>", "").replace("&#39;", "'");
+    assert!(page.contains(command), "the page has the command");
+    let json: serde_json::Value = serde_json::from_str(&text("plan.json")).expect("it is JSON");
+    assert_eq!(
+        (&json["set"], &json["seeds"]),
+        (&serde_json::json!(["load=110%", "scenario=two words"]), &serde_json::json!([1, 2]))
+    );
 }
