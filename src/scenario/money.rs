@@ -206,12 +206,18 @@ pub(super) fn electricity(
     let has_price = read.as_ref().is_some_and(|electricity| electricity.price_per_kwh.is_some());
     let is_unpaid =
         |shape: &NodeShape| shape.payment.is_some_and(Payment::is_purchase) && (!has_price || shape.power.is_none());
-    if let Some(node) = world.nodes.iter().find(|node| is_unpaid(&node.spec.shape)) {
-        let lacks = if has_price { "its `power` is not stated" } else { "its price (`price_per_kwh`) is not stated" };
-        let name = &node.spec.name;
-        world
-            .assumed
-            .insert(format!("The cost of `{name}`, which was bought, is without electricity, because {lacks}"));
+    let mut unpaid = world.nodes.iter().filter(|node| is_unpaid(&node.spec.shape));
+    if let Some(first) = unpaid.next() {
+        let name = &first.spec.name;
+        let (bought, theirs) = match 1 + unpaid.count() {
+            1 => (format!("`{name}`, which was bought,"), "its"),
+            count => (format!("{count} nodes that were bought, such as `{name}`,"), "their"),
+        };
+        let lacks = match has_price {
+            true => format!("{theirs} `power` is not stated"),
+            false => "the price of electricity (`price_per_kwh`) is not stated".to_string(),
+        };
+        world.assumed.insert(format!("The cost of {bought} is without electricity, because {lacks}"));
     }
     note_unstated(world);
     read.map(Arc::new)

@@ -11,6 +11,7 @@ trials! {
         a_wrong_price_is_told_where,
         electricity_without_a_power_is_warned_of,
         a_node_that_cost_and_energy_leave_out_is_named,
+        all_bought_nodes_whose_electricity_is_not_paid_are_counted,
         a_fleet_is_enough_until_its_load_exceeds_it,
         a_horizon_needs_jobs_that_grow,
     ]
@@ -253,6 +254,30 @@ jobs: [{name: train, gpus: 1, duration: 1h}]
     let dir = written(&[("base.yaml", cloud)]);
     let said = stderr(dir.path(), &["run", "base.yaml"], 0);
     assert!(!said.contains("`electricity` has no effect"), "{said}");
+}
+
+fn all_bought_nodes_whose_electricity_is_not_paid_are_counted() {
+    let bought = "machine: l4-x1, purchase: {price: 8000, over: 4y}";
+    let scenario = |nodes: &str, electricity: &str| {
+        format!("scenario: Bought\n{electricity}nodes: [{nodes}]\njobs: [{{name: train, gpus: 1, duration: 1h}}]\n")
+    };
+    let one = format!("{{name: a, {bought}}}");
+    let two = format!("{{name: a, count: 2, {bought}}}, {{name: b, {bought}, power: {{idle: 0.1kW, busy: 0.4kW}}}}");
+    let price = "electricity: {price_per_kwh: 0.24}\n";
+    let rows = [
+        (&one, "", "The cost of `a`, which was bought, is without electricity, because the price of electricity"),
+        (&two, "", "The cost of 3 nodes that were bought, such as `a-0`, is without electricity, because the price of"),
+        (
+            &two,
+            price,
+            "The cost of 2 nodes that were bought, such as `a-0`, is without electricity, because their `power` is not",
+        ),
+    ];
+    for (nodes, electricity, sentence) in rows {
+        let dir = written(&[("base.yaml", &scenario(nodes, electricity))]);
+        let said = stdout(dir.path(), &["run", "base.yaml"], 0);
+        assert!(said.contains(sentence), "{said}");
+    }
 }
 
 /// Both figures count the nodes that state a price or a power. The other one would count as if it cost nothing.
