@@ -425,6 +425,9 @@ impl Profile {
         if self.flow.places_parts_of_gangs() {
             return Some(ProfileError::QuotasOfParts);
         }
+        if self.flow.places_pods() {
+            return Some(ProfileError::QuotasOfPods);
+        }
         let preempts = self.flow.passes_over_queue() && self.scheduler.preempt != Preempt::Nobody;
         preempts.then_some(ProfileError::QuotasAndPreemption)
     }

@@ -58,6 +58,8 @@ pub enum ProfileError {
         "has `policies.quotas`, which needs `gang: whole` in `flow.polled`: quotas do not apply to a part of a gang"
     )]
     QuotasOfParts,
+    #[error("has `policies.quotas`, which the flow of pods does not read: write them as quotas of Kueue (`kueue:`)")]
+    QuotasOfPods,
     #[error("has both `policies.quotas` and `scheduler.preempt`: a job that preempts another could exceed its quota")]
     QuotasAndPreemption,
     #[error("has a `program`, which is only for runs that a program decides")]
@@ -130,6 +132,7 @@ impl ProfileError {
             E::Weight => vec!["scheduler.scorers".into()],
             E::InstancesWithoutRuns => vec!["scheduler.offers.new_instances".into(), "flow".into()],
             E::QuotasOfParts => vec!["policies.quotas".into(), "flow.polled.gang".into()],
+            E::QuotasOfPods => vec!["policies.quotas".into(), "flow".into()],
             E::QuotasAndPreemption => vec!["policies.quotas".into(), "scheduler.preempt".into()],
             E::Program => vec!["program".into()],
             E::Shrinks => vec!["retry.factor".into()],
