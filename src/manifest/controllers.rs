@@ -61,8 +61,6 @@ pub struct Controller {
     pub is_suspended: bool,
     /// How often a failed pod is replaced. `None` without a limit.
     pub backoff_limit: Option<u32>,
-    /// The time after which Kubernetes ends the pods.
-    pub deadline: Option<SimDuration>,
     /// The LocalQueue of Kueue that the controller names.
     pub queue: Option<Arc<str>>,
     /// The priority of its workload in Kueue: a number, or the name of a WorkloadPriorityClass.
@@ -96,6 +94,10 @@ pub struct PodSet {
     pub naming: Naming,
     /// The topology that Kueue must or should observe: the kind of request, and the key of a label.
     pub topology: Option<(Arc<str>, Arc<str>)>,
+    /// The terms of its pods: those of the template, and where it says nothing, those of the controller.
+    pub terms: Terms,
+    /// The time after which Kubernetes ends a pod, from the start of the pod.
+    pub deadline: Option<SimDuration>,
 }
 
 /// How the pods of a set are named and labelled.

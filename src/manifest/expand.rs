@@ -7,12 +7,13 @@ use serde_json::{Map, Value};
 
 use super::ended::{has_ended, is_done};
 use crate::api::Labels;
-use crate::cluster::{Builder, ClaimTemplate, Cluster, created, seconds};
-use crate::controllers::{Controller, Naming, PodSet, QueuePriority};
+use crate::cluster::{Builder, ClaimTemplate, Cluster, created, seconds, terms};
+use crate::controllers::{Controller, Naming, PodSet, QueuePriority, Terms};
 use crate::daemons;
 use crate::kinds::Kind;
 use crate::read::Object;
 use crate::selectors;
+use dryrack_units::counted;
 
 /// The largest number of pods that one controller may make.
 const MAX_PODS: u64 = 1_000_000;
@@ -25,6 +26,7 @@ const PRIORITY_CLASS: &str = "kueue.x-k8s.io/priority-class";
 /// Adds the controllers of the files that have pods to make.
 pub fn controllers(builder: &mut Builder<'_>, cluster: &mut Cluster) {
     let (mut done, mut represented, mut nowhere) = (0, 0, 0);
+    let mut with_deadline: Vec<&Object> = Vec::new();
     for (index, object) in builder.manifests.objects.iter().enumerate() {
         let is_queued = object.kind == Kind::QueuedWorkload;
         if !object.kind.is_controller() && !is_queued {
@@ -46,6 +48,7 @@ pub fn controllers(builder: &mut Builder<'_>, cluster: &mut Cluster) {
         }
         let has_pods = !children.is_empty();
         let Some(controller) = controller(builder, index, object, cluster) else { continue };
+        with_deadline.extend(states_deadline(object).then_some(object));
         if controller.sets.iter().any(|set| !set.numbers.is_empty()) || controller.is_suspended {
             for template in controller.sets.iter().flat_map(|set| &set.claims).map(|(_, template)| template) {
                 let is_it = |known: &&ClaimTemplate| known.name == *template && known.namespace == controller.namespace;
@@ -65,9 +68,27 @@ pub fn controllers(builder: &mut Builder<'_>, cluster: &mut Cluster) {
             nowhere += 1;
         }
     }
+    if let Some(first) = with_deadline.first() {
+        let message = format!(
+            "`activeDeadlineSeconds` of {} counts from the start of each pod; in Kubernetes, it also counts the time \
+             before, in which the pods wait",
+            counted(with_deadline.len(), "Job"),
+        );
+        let help = "compare the waits of these Jobs with their deadlines";
+        builder.report.warning(first.place_of_most(), message, help);
+    }
     builder.unused.left_out("no Node of the manifests takes a pod of the DaemonSet", nowhere);
     builder.unused.left_out("the work is done", done);
     builder.unused.left_out("Kueue made it for an object of these files", represented);
+}
+
+/// Whether a Job states a deadline, or a job of a JobSet does.
+fn states_deadline(object: &Object) -> bool {
+    let Some(Value::Object(spec)) = object.value.get("spec") else { return false };
+    let of_job = |spec: &Map<String, Value>| spec.contains_key("activeDeadlineSeconds");
+    let mut jobs = spec.get("replicatedJobs").and_then(Value::as_array).into_iter().flatten();
+    let is_inner = |job: &Value| at(job.as_object()?, &["template", "spec"])?.as_object().map(of_job);
+    (object.kind == Kind::Job && of_job(spec)) || jobs.any(|job| is_inner(job) == Some(true))
 }
 
 fn at<'v>(value: &'v Map<String, Value>, path: &[&str]) -> Option<&'v Value> {
@@ -118,7 +139,6 @@ fn controller(builder: &mut Builder<'_>, index: usize, object: &Object, cluster:
         is_suspended: spec.get("suspend").and_then(Value::as_bool) == Some(true)
             || spec.get("active").and_then(Value::as_bool) == Some(false),
         backoff_limit: (object.kind == Kind::Job).then(|| count(spec.get("backoffLimit"), BACKOFF_LIMIT)),
-        deadline: seconds(spec.get("activeDeadlineSeconds")),
         queue,
         queue_priority,
         span: object.span,
@@ -237,6 +257,13 @@ impl Maker<'_, '_> {
         let template = template?;
         let topology = topology(template.get("metadata").and_then(|metadata| metadata.get("annotations")));
         let claims = claims(&template);
+        let terms = match self.controller.kind {
+            // Each has several templates, which may differ.
+            Kind::JobSet | Kind::LeaderWorkerSet | Kind::QueuedWorkload => terms(template.get("metadata")),
+            _ => Terms::default(),
+        };
+        let terms = terms.or(self.controller.terms);
+        let deadline = seconds(at(&template, &["spec", "activeDeadlineSeconds"]));
         let mut pod = self.builder.pod(template, self.controller.span)?;
         pod.metadata.namespace = Arc::clone(&self.controller.namespace);
         pod.metadata.name = Arc::from("");
@@ -247,9 +274,19 @@ impl Maker<'_, '_> {
         }
         // Create at most one pod more than the limit. The check of the total number then refuses the set.
         let numbers = (0..wanted.min(MAX_PODS as u32 + 1)).collect();
-        let (name, parallelism, min_count) = (Arc::from(""), None, None);
-        let has_completions = false;
-        Some(PodSet { name, numbers, parallelism, min_count, has_completions, template: pod, claims, naming, topology })
+        Some(PodSet {
+            name: Arc::from(""),
+            numbers,
+            parallelism: None,
+            min_count: None,
+            has_completions: false,
+            template: pod,
+            claims,
+            naming,
+            topology,
+            terms,
+            deadline,
+        })
     }
 
     /// The pods of a job, or of one of the jobs of a job set, which then has this name.
@@ -290,6 +327,8 @@ impl Maker<'_, '_> {
         let minimum = at(&object.value, &["metadata", "annotations"]);
         let minimum = minimum.and_then(|known| known.get("kueue.x-k8s.io/job-min-parallelism")?.as_str()?.parse().ok());
         set.min_count = minimum;
+        let of_job = seconds(spec.get("activeDeadlineSeconds"));
+        set.deadline = set.deadline.into_iter().chain(of_job).min();
         Some(set)
     }
 
@@ -310,6 +349,9 @@ impl Maker<'_, '_> {
             else {
                 continue;
             };
+            let of_job = terms(job.get("template").and_then(|template| template.get("metadata")));
+            let of_pod = terms(at(&inner, &["template", "metadata"]));
+            let terms = of_pod.or(of_job).or(self.controller.terms);
             let pods = u64::from(count(inner.get("parallelism"), 1).max(count(inner.get("completions"), 1)));
             total = total.saturating_add(u64::from(replicas).saturating_mul(pods.max(1)));
             if total > MAX_PODS {
@@ -336,7 +378,7 @@ impl Maker<'_, '_> {
                 };
                 let set = self.job(&inner, &bare, Some((&of_job, &labels)));
                 let part = if replicas == 1 { name.to_string() } else { format!("{name}-{replica}") };
-                sets.extend(set.map(|set| PodSet { name: Arc::from(part), ..set }));
+                sets.extend(set.map(|set| PodSet { name: Arc::from(part), terms, ..set }));
             }
         }
         sets

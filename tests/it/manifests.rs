@@ -1,6 +1,6 @@
 //! Kubernetes manifests, as the commands read them.
 
-use crate::cli::{dryrack, stderr, written};
+use crate::cli::{dryrack, stderr, stdout, written};
 use assert_cmd::assert::OutputAssertExt;
 
 trials! {
@@ -8,6 +8,7 @@ trials! {
         every_command_names_the_objects_that_are_not_followed,
         an_annotation_without_meaning_is_told_once,
         simulate_warns_of_the_added_workload,
+        annotations_are_read_in_each_template,
     ]
 }
 
@@ -88,4 +89,41 @@ fn simulate_warns_of_the_added_workload() {
     let wanted = "not followed, so decisions can differ: Job spec.template.spec.volumes.persistentVolumeClaim (1)";
     assert_eq!(said.matches(wanted).count(), 1, "{said}");
     assert_eq!(said.matches("CronJob nightly (cluster.yaml:27)").count(), 1, "{said}");
+}
+
+/// Each pod runs for as long as the template that is closest to it says. The deadline of `late` ends it after five minutes.
+fn annotations_are_read_in_each_template() {
+    let pods = |more: &str| {
+        format!("spec: {{{more}restartPolicy: Never, containers: [{{name: c, resources: {{requests: {{cpu: 1}}}}}}]}}")
+    };
+    let of = |time: &str| format!("metadata: {{annotations: {{dryrack/duration: {time}}}}}");
+    let text = format!(
+        "scenario: Templates of templates\nnodes: [{{name: n, cpus: 16, ram: 64GiB}}]\nmanifests:\n\
+         - apiVersion: jobset.x-k8s.io/v1alpha2\n  kind: JobSet\n  metadata: {{name: js, annotations: {{dryrack/duration: 40m}}}}\n  \
+         spec:\n    replicatedJobs:\n    \
+         - {{name: own, template: {{{}, spec: {{template: {{{}, {}}}}}}}}}\n    \
+         - {{name: job, template: {{{}, spec: {{template: {{{}}}}}}}}}\n    \
+         - {{name: set, template: {{spec: {{template: {{{}}}}}}}}}\n    \
+         - {{name: late, template: {{spec: {{activeDeadlineSeconds: 300, template: {{{}}}}}}}}}\n\
+         - apiVersion: leaderworkerset.x-k8s.io/v1\n  kind: LeaderWorkerSet\n  metadata: {{name: lws}}\n  \
+         spec: {{leaderWorkerTemplate: {{size: 2, workerTemplate: {{{}, spec: {{containers: [{{name: c, resources: \
+         {{requests: {{cpu: 1}}}}}}]}}}}}}}}\nuntil: 1h\nexpect:\n  \
+         - {{job: js-own-0, is: completed, at: 10m}}\n  - {{job: js-job-0, is: completed, at: 20m}}\n  \
+         - {{job: js-set-0, is: completed, at: 40m}}\n  - {{job: js-late-0, is: expired, at: 5m}}\n  \
+         - {{job: js-job-0, is: running, at: 19m}}\n",
+        of("20m"),
+        of("10m"),
+        pods(""),
+        of("20m"),
+        pods(""),
+        pods(""),
+        pods(""),
+        of("30m"),
+    );
+    let dir = written(&[("s.yaml", &text)]);
+    let said = stdout(dir.path(), &["test", "s.yaml"], 0);
+    assert!(said.contains("1 passed"), "{said}");
+    let said = stderr(dir.path(), &["check", "s.yaml"], 0);
+    let warned = "`activeDeadlineSeconds` of 1 Job counts from the start of each pod";
+    assert!(said.contains(warned), "{said}");
 }

@@ -186,21 +186,21 @@ fn made_pods(
 ) {
     let is_job = matches!(controller.kind, Kind::Job | Kind::JobSet | Kind::QueuedWorkload);
     let base = |pod: Pod| JobSpec {
-        time_limit: controller.deadline,
+        time_limit: set.deadline,
         restart: if is_job { Restart::Never } else { Restart::Always },
         retry: Some(Box::new(retry_policy(if is_job { controller.backoff_limit.or(Some(6)) } else { None }, !is_job))),
         queued: queued.clone(),
         ..spec(pod)
     };
     let add = |name: Arc<str>, spec: JobSpec, jobs: &mut Vec<Named>| {
-        let draft = draft(spec, controller.terms, controller.span);
+        let draft = draft(spec, set.terms, controller.span);
         let (namespace, created) = (Arc::clone(&controller.namespace), controller.created);
         jobs.push(Named { namespace, name, created, draft });
     };
     let prefix = set.prefix();
     let count = set.numbers.len() as u32;
     let is_whole = set.numbers.iter().copied().eq(0..count);
-    if controller.terms.rendezvous && count > 1 {
+    if set.terms.rendezvous && count > 1 {
         match alone(set, is_job, is_whole) {
             None => {
                 // The index of each pod is left out, because all are replicas of one job.
