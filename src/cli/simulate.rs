@@ -245,7 +245,11 @@ impl Case<'_> {
     /// When the pods run, or why they do not.
     fn pods(&self) -> String {
         let (wanted, most) = self.found.pods;
+        let all = self.found.all_pods;
         match self.found.running {
+            Some(at) if wanted < all => {
+                return format!("running    {wanted} of {} at a time, from {at}\n", counted(all as usize, "pod"));
+            }
             Some(at) if most < wanted => {
                 return format!("running    the last of {wanted} pods from {at}, at most {most} at a time\n");
             }
@@ -282,6 +286,7 @@ impl Case<'_> {
             "running_seconds": found.running.map(SimTime::as_secs_f64),
             "unmanaged": self.queue.is_none().then(|| self.unmanaged()),
             "pods": found.pods.0,
+            "all_pods": found.all_pods,
             "most_running": found.pods.1,
             "pods_wait": found.waits.as_ref().map(|(at, reasons)| json!({
                 "at_seconds": at.as_secs_f64(), "reasons": reasons,

@@ -30,6 +30,8 @@ pub struct Simulated {
     pub last: Option<(SimTime, Reason, Arc<str>)>,
     /// How many of its pods should run at a time, and the largest number that does.
     pub pods: (u32, u32),
+    /// How many pods it has.
+    pub all_pods: u32,
     /// When as many as should run have begun, for the first time. Some may have completed by then.
     pub running: Option<SimTime>,
     /// Why the last of its pods that was refused a node waits.
@@ -143,6 +145,7 @@ impl Simulated {
             refused: None,
             last: None,
             pods: (0, 0),
+            all_pods: jobs.iter().map(|job| rehearsal.arrivals[job.index()].spec.replicas).sum(),
             running: None,
             waits: None,
             never: None,

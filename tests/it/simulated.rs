@@ -13,6 +13,7 @@ trials! {
         a_remedy_names_all_that_is_in_the_way,
         pods_that_fit_no_empty_node_never_run,
         pods_that_run_in_turn_are_not_said_to_run_together,
+        pods_beyond_those_at_a_time_are_not_said_to_run,
         a_workload_that_is_preempted_again_and_again_is_named_once,
         changes_are_those_with_which_the_pods_run_earlier,
         a_change_that_helps_later_is_better_than_none,
@@ -288,6 +289,15 @@ fn pods_that_run_in_turn_are_not_said_to_run_together() {
     let in_no_queue = six("").replace("labels: {kueue.x-k8s.io/queue-name: product}, ", "").replace(": 6\n", ": 12\n");
     let said = asked(NODES, &in_no_queue, 0);
     assert!(said.contains("running    the last of 12 pods from 21m, at most 8 at a time\n"), "{said}");
+}
+
+/// Kueue admits four of the six pods, and one queue has room for four.
+fn pods_beyond_those_at_a_time_are_not_said_to_run() {
+    let queue = QUEUES.replace("nominalQuota: 8", "nominalQuota: 4");
+    let some = six("kueue.x-k8s.io/job-min-parallelism: \"2\"").replace("queue-name: product", "queue-name: team");
+    let some = some.replace("{name: new,", "{name: new, namespace: ml,");
+    let said = asked(&[NODES, &queue].join("---\n"), &some, 0);
+    assert!(said.contains("running    4 of 6 pods at a time, from 1m\n"), "{said}");
 }
 
 /// With fewer pods `new` may reclaim quota, and with all six it may not, so it preempts `low` in vain in each second
