@@ -13,6 +13,7 @@
 mod check;
 mod eval;
 mod fault;
+mod macros;
 mod standard;
 mod syntax;
 mod variable;

@@ -31,11 +31,10 @@ const BUILT_IN: [&str; 21] = [
     "uint",
 ];
 
-/// How many variables a macro names, for the macros that the parser leaves as calls: `cel.bind`, and those of optional
-/// values, of lists and of two variables.
+/// How many variables a macro names, for the macros that the parser leaves as calls: those of lists and of two variables.
 fn variables_of(call: &str, arguments: usize) -> usize {
     match (call, arguments) {
-        ("bind", 3) | ("optMap" | "optFlatMap" | "sortBy", 2) => 1,
+        ("sortBy", 2) => 1,
         ("all" | "exists" | "existsOne" | "exists_one", 3) => 2,
         ("transformList" | "transformMap" | "transformMapEntry", 3 | 4) => 2,
         _ => 0,

@@ -7,15 +7,16 @@ use cel::parser::{ParseError, Parser};
 
 use super::check::{refuse_monsters, trimmed};
 use super::fault::ExpressionError;
+use super::macros;
 
 /// Parses an expression. The numbers of its parts refer to places in the text.
 pub(super) fn parse(text: &str) -> Result<(IdedExpr, SourceInfo), ExpressionError> {
     parse_by(Parser::new(), text)
 }
 
-/// Parses an expression with all that Kubernetes allows: `device.?driver`, `map[?key]`.
+/// Parses an expression with what Kubernetes allows: `device.?driver`, `map[?key]`, `cel.bind`.
 pub(super) fn parse_standard(text: &str) -> Result<(IdedExpr, SourceInfo), ExpressionError> {
-    parse_by(Parser::new().enable_optional_syntax(true), text)
+    parse_by(macros::parser(), text)
 }
 
 fn parse_by(parser: Parser, text: &str) -> Result<(IdedExpr, SourceInfo), ExpressionError> {

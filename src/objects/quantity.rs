@@ -46,6 +46,11 @@ impl Quantity {
         self.nanos as f64 / NANOS as f64
     }
 
+    /// Whether the amount is a whole number of units.
+    pub fn is_whole(self) -> bool {
+        self.nanos % NANOS == 0
+    }
+
     pub fn is_zero(self) -> bool {
         self.nanos == 0
     }

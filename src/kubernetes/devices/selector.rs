@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use cel::common::ast::IdedExpr;
 use cel::common::traits::Indexer;
-use cel::common::types::{CelBool, CelInt, CelList, CelMap, CelString, MAP_TYPE, Type};
+use cel::common::types::{CelBool, CelDouble, CelInt, CelList, CelMap, CelString, MAP_TYPE, Type};
 use cel::common::value::{CowVal, StaticVal, Val};
 use cel::{Context, Env, ExecutionError};
 use foldhash::fast::FixedState;
@@ -223,8 +223,27 @@ fn is_quantity(stated: &CelString<'_>) -> CelBool {
     CelBool::from(stated.inner().parse::<Quantity>().is_ok())
 }
 
-fn as_integer(amount: &Amount) -> CelInt {
-    CelInt::from(amount.0.value())
+fn is_integer(amount: &Amount) -> CelBool {
+    CelBool::from(amount.0.is_whole())
+}
+
+fn as_integer(amount: &Amount) -> Result<CelInt, ExecutionError> {
+    match amount.0.is_whole() {
+        true => Ok(CelInt::from(amount.0.value())),
+        false => Err(ExecutionError::function_error("asInteger", "cannot convert value to integer")),
+    }
+}
+
+fn as_approximate_float(amount: &Amount) -> CelDouble {
+    CelDouble::from(amount.0.as_f64())
+}
+
+fn sign(amount: &Amount) -> CelInt {
+    CelInt::from(match amount.0.cmp(&Quantity::default()) {
+        Ordering::Less => -1,
+        Ordering::Equal => 0,
+        Ordering::Greater => 1,
+    })
 }
 
 fn semver(stated: &CelString<'_>) -> Result<Version, ExecutionError> {
@@ -232,8 +251,52 @@ fn semver(stated: &CelString<'_>) -> Result<Version, ExecutionError> {
     parsed.map(Version).map_err(|fault| ExecutionError::function_error("semver", fault))
 }
 
+/// With `is_normalized`, as Kubernetes reads versions that are no semantic versions: without the `v` at the beginning,
+/// without leading zeros, and with `.0` for missing numbers.
+fn semver_normalized(stated: &CelString<'_>, is_normalized: &CelBool) -> Result<Version, ExecutionError> {
+    match *is_normalized.inner() {
+        true => semver(&text(&normalized(stated.inner()))),
+        false => semver(stated),
+    }
+}
+
+fn normalized(version: &str) -> String {
+    let version = version.strip_prefix('v').unwrap_or(version);
+    let end = version.find(['-', '+']).unwrap_or(version.len());
+    let (numbers, rest) = version.split_at(end);
+    let without_zeros = |number: &str| match number.trim_start_matches('0') {
+        "" if !number.is_empty() => "0".to_string(),
+        number => number.to_string(),
+    };
+    let mut numbers: Vec<String> = numbers.split('.').map(without_zeros).collect();
+    while numbers.len() < 3 {
+        numbers.push("0".to_string());
+    }
+    numbers.join(".") + rest
+}
+
 fn is_semver(stated: &CelString<'_>) -> CelBool {
     CelBool::from(semver::Version::parse(stated.inner()).is_ok())
+}
+
+fn is_semver_normalized(stated: &CelString<'_>, is_normalized: &CelBool) -> CelBool {
+    CelBool::from(semver_normalized(stated, is_normalized).is_ok())
+}
+
+fn number(number: u64) -> CelInt {
+    CelInt::from(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+fn major(version: &Version) -> CelInt {
+    number(version.0.major)
+}
+
+fn minor(version: &Version) -> CelInt {
+    number(version.0.minor)
+}
+
+fn patch(version: &Version) -> CelInt {
+    number(version.0.patch)
 }
 
 fn amount_compare(one: &Amount, other: &Amount) -> CelInt {
@@ -298,10 +361,18 @@ fn environment() -> Arc<Env> {
             cel::add_overload!(env, fn is_quantity: (CelString) -> CelBool, id = "is_quantity_string"),
             cel::add_overload!(env, fn semver: (CelString) -> Result<Version>, id = "string_to_semver"),
             cel::add_overload!(env, fn is_semver: (CelString) -> CelBool, id = "is_semver_string"),
+            cel::add_overload!(env, fn semver_normalized: (CelString, CelBool) -> Result<Version>, name = "semver"),
+            cel::add_overload!(env, fn is_semver_normalized: (CelString, CelBool) -> CelBool, name = "isSemver"),
+            cel::add_member_overload!(env, fn major: (Version) -> CelInt),
+            cel::add_member_overload!(env, fn minor: (Version) -> CelInt),
+            cel::add_member_overload!(env, fn patch: (Version) -> CelInt),
+            cel::add_member_overload!(env, fn is_integer: (Amount) -> CelBool),
+            cel::add_member_overload!(env, fn as_approximate_float: (Amount) -> CelDouble),
+            cel::add_member_overload!(env, fn sign: (Amount) -> CelInt),
             cel::add_member_overload!(env, fn find: (CelString, CelString) -> Result<CelString>),
             cel::add_member_overload!(env, fn find_all: (CelString, CelString) -> Result<CelList>),
             cel::add_member_overload!(env, fn find_all_up_to: (CelString, CelString, CelInt) -> Result<CelList>, name = "findAll"),
-            cel::add_member_overload!(env, fn as_integer: (Amount) -> CelInt, id = "quantity_as_integer"),
+            cel::add_member_overload!(env, fn as_integer: (Amount) -> Result<CelInt>, id = "quantity_as_integer"),
             cel::add_member_overload!(env, fn amount_compare: (Amount, Amount) -> CelInt, name = "compareTo"),
             cel::add_member_overload!(env, fn amount_greater: (Amount, Amount) -> CelBool, name = "isGreaterThan"),
             cel::add_member_overload!(env, fn amount_less: (Amount, Amount) -> CelBool, name = "isLessThan"),
