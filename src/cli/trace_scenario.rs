@@ -10,7 +10,7 @@ use super::output::{Format, print, print_json, warn};
 use super::roots::options;
 use super::trace_source::Source;
 use dryrack_control::LastingLimits;
-use dryrack_engine::declared_fleet;
+use dryrack_engine::{declared_fleet, refused_alone};
 use dryrack_metrics::{NeverFits, NeverRuns, UnplaceableAccount};
 use dryrack_scenario::{ListFile, Loaded, Options, load};
 use dryrack_scheduler::{Grouping, evaluate, ever_fits};
@@ -30,8 +30,8 @@ impl OnScenario {
         let rehearsal = &loaded.rehearsal;
         let (fleet, stages) = (declared_fleet(rehearsal), &rehearsal.profile.scheduler);
         let mut account = UnplaceableAccount::default();
-        let kueue = rehearsal.kueue_until(SimTime::MAX);
-        let mut limits = LastingLimits::new(&rehearsal.profile, kueue, &fleet, SimTime::ZERO);
+        let mut limits = LastingLimits::new(&rehearsal.profile, &rehearsal.kueue, &fleet, SimTime::ZERO);
+        let mut pods = Vec::new();
         for spec in rehearsal.arrivals.iter().map(|arrival| &arrival.spec) {
             let demand = &spec.demand;
             if !ever_fits(stages, demand, &fleet)
@@ -39,7 +39,14 @@ impl OnScenario {
             {
                 account.add_demand(demand, NeverRuns::NoRoom(NeverFits::of(&reasons)));
             } else if let Some(reason) = limits.keeps_out(spec) {
-                account.add_demand(demand, NeverRuns::Limit(reason));
+                account.add_demand(demand, NeverRuns::KeptOut(reason));
+            } else if spec.pod.is_some() {
+                pods.push(&**spec);
+            }
+        }
+        for (spec, refused) in pods.iter().zip(refused_alone(rehearsal, &pods)) {
+            if let Some(reasons) = refused {
+                account.add_demand(&spec.demand, NeverRuns::NoRoom(NeverFits::of(&reasons)));
             }
         }
         account.name_among(rehearsal.nodes.iter().map(|node| &*node.spec.shape));

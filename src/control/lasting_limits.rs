@@ -15,26 +15,30 @@ use dryrack_workload::{JobSpec, QueuedPodSet};
 /// The namespace and the queue of a workload, and its pods.
 type Asked = (Arc<str>, Arc<str>, Vec<QueuedPodSet>);
 
-/// The limits of a profile and of Kueue's queues, as they are at one time.
+/// The limits of a profile and of Kueue's queues, from one time on.
 pub struct LastingLimits<'a> {
     profile: &'a Profile,
     quotas: Quotas,
-    admission: Admission,
+    /// Kueue with its queues as they are at that time, and after each later change.
+    admissions: Vec<Admission>,
     now: SimTime,
     /// What Kueue says of equal workloads.
     known: BTreeMap<Asked, Option<Reason>>,
 }
 
 impl LastingLimits<'_> {
-    /// The limits at `now`. `kueue` are the lists of Kueue's objects that are stated until then, in their order.
+    /// The limits from `now` on. `kueue` are the lists of Kueue's objects, and when they are created or changed.
     pub fn new<'a>(
         profile: &'a Profile,
-        kueue: impl Iterator<Item = &'a str>,
+        kueue: &[(SimTime, Arc<str>)],
         fleet: &Fleet,
         now: SimTime,
     ) -> LastingLimits<'a> {
         let quotas = Quotas::new(&profile.policies.quotas);
-        LastingLimits { profile, quotas, admission: Admission::of_objects(kueue, fleet), now, known: BTreeMap::new() }
+        let first = kueue.partition_point(|(at, _)| *at <= now);
+        let admission = |count: usize| Admission::of_objects(kueue[..count].iter().map(|(_, list)| &**list), fleet);
+        let admissions = (first..=kueue.len()).map(admission).collect();
+        LastingLimits { profile, quotas, admissions, now, known: BTreeMap::new() }
     }
 
     /// Why a limit keeps out a job, or each replica of it, even if nothing else runs. `None` if none does. What depends
@@ -55,7 +59,12 @@ impl LastingLimits<'_> {
         let part = spec.queued.as_ref()?;
         let workload = &part.workload;
         let asked = (Arc::clone(&workload.namespace), Arc::clone(&workload.queue), workload.pod_sets.clone());
-        let LastingLimits { admission, known, now, .. } = self;
-        *known.entry(asked).or_insert_with(|| admission.never_admits(part, *now))
+        let LastingLimits { admissions, known, now, .. } = self;
+        let judge = || {
+            let mut reasons = admissions.iter_mut().map(|admission| admission.never_admits(part, *now));
+            let first = reasons.next().flatten();
+            first.filter(|_| reasons.all(|reason| reason.is_some()))
+        };
+        *known.entry(asked).or_insert_with(judge)
     }
 }

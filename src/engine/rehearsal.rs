@@ -87,11 +87,6 @@ impl Rehearsal {
         changes.filter(|(at, _)| *at > SimTime::ZERO)
     }
 
-    /// The lists of Kueue's objects that are created or changed by this time.
-    pub fn kueue_until(&self, time: SimTime) -> impl Iterator<Item = &str> {
-        self.kueue.iter().take_while(move |(at, _)| *at <= time).map(|(_, objects)| &**objects)
-    }
-
     /// The change of Kueue's objects with this index.
     pub(crate) fn kueue_input(&self, index: u32) -> Input {
         Input::Fleet(FleetFact::KueueApplied { objects: Arc::clone(&self.kueue[index as usize].1) })

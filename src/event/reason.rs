@@ -152,6 +152,17 @@ macro_rules! reasons {
                 )
             }
 
+            /// Whether a pod waits for objects of its cluster, which do not change during a rehearsal.
+            pub fn is_of_declared_objects(self) -> bool {
+                matches!(
+                    self,
+                    Reason::SchedulingGated
+                        | Reason::ResourceClaimMissing
+                        | Reason::DeviceClassMissing
+                        | Reason::PodGroupMissing
+                )
+            }
+
             /// Whether a node that is refused for this reason might take one task if it were ready and empty.
             pub fn may_have_room(self) -> bool {
                 matches!(

@@ -391,6 +391,11 @@ impl Kueue {
         self.cluster.flavors.get(&flavor)
     }
 
+    /// The number of flavors.
+    pub fn flavors(&self) -> usize {
+        self.cluster.flavors.len()
+    }
+
     pub fn has_queue(&self, name: &str) -> bool {
         self.queues.contains_key(name)
     }

@@ -77,6 +77,11 @@ impl ReplicaAccount {
         has_ended && self.reason.is_some_and(|reason| of_capacity.contains(&reason))
     }
 
+    /// Whether the replica waits for its first place, and is not known to wait for ever.
+    pub(super) fn is_open(&self) -> bool {
+        self.placed.is_none() && self.outcome.is_none() && self.never.is_none()
+    }
+
     pub(super) fn new(now: SimTime) -> ReplicaAccount {
         ReplicaAccount {
             wanted: now,

@@ -8,7 +8,7 @@ use super::gone_nodes::without_gone;
 use super::job_account::{JobAccount, ReplicaAccount};
 use super::node_account::NodeAccount;
 use dryrack_control::LastingLimits;
-use dryrack_engine::{Rehearsal, declared_fleet};
+use dryrack_engine::{Rehearsal, declared_fleet, refused_alone};
 use dryrack_event::{Histogram, Reason};
 use dryrack_fleet::{Fleet, Moment, NodeShape, NodeState, offer_of};
 use dryrack_ids::Records;
@@ -21,8 +21,8 @@ use dryrack_workload::Demand;
 pub enum NeverRuns {
     /// It does not fit on the nodes.
     NoRoom(NeverFits),
-    /// A limit keeps it out even if nothing else runs.
-    Limit(Reason),
+    /// A limit, or a lack of the cluster's objects, keeps it out even if nothing else runs.
+    KeptOut(Reason),
 }
 
 /// Why a replica could never be placed.
@@ -70,23 +70,23 @@ impl NeverFits {
 
 /// Finds jobs that wait at the end, were never placed, and of which no decision said that they never fit: a decision of
 /// kube-scheduler does not say so, and a job behind the head of its queue is not judged during the run. Also finds those
-/// that a limit keeps out even if nothing else runs, and those that an own filter refuses at the end of the run although
-/// all nodes are ready and empty.
+/// that a limit keeps out even if nothing else runs, those that wait for objects of their cluster, and those that an own
+/// filter refuses at the end of the run although all nodes are ready and empty.
 pub fn find_never_runs(jobs: &mut Records<JobAccount>, rehearsal: &Rehearsal, end: SimTime) {
-    let is_open =
-        |replica: &ReplicaAccount| replica.placed.is_none() && replica.outcome.is_none() && replica.never.is_none();
+    let is_open = ReplicaAccount::is_open;
     let pending =
         jobs.iter().map(|(_, job)| job.replicas.iter().filter(|replica| is_open(replica)).count()).sum::<usize>();
     if pending == 0 {
         return;
     }
-    let mut fleet = declared_fleet(&without_gone(rehearsal, end));
+    let lasting = without_gone(rehearsal, end);
+    let mut fleet = declared_fleet(&lasting);
     let minute = SimDuration::from_secs(60).as_nanos();
     let time = SimTime::from_nanos(end.as_nanos() / minute * minute);
     fleet.set_moment(Moment { time, pending: u32::try_from(pending).unwrap_or(u32::MAX) });
     let mut known: HashMap<Demand, (Option<NeverRuns>, Option<Reason>), foldhash::fast::FixedState> =
         HashMap::default();
-    let mut limits = LastingLimits::new(&rehearsal.profile, rehearsal.kueue_until(end), &fleet, end);
+    let mut limits = LastingLimits::new(&rehearsal.profile, &rehearsal.kueue, &fleet, end);
     for id in jobs.numbers() {
         let JobAccount { spec, replicas, .. } = &mut jobs[id];
         if !replicas.iter().any(is_open) {
@@ -94,9 +94,25 @@ pub fn find_never_runs(jobs: &mut Records<JobAccount>, rehearsal: &Rehearsal, en
         }
         let on_nodes = || on_empty_nodes(&rehearsal.profile.scheduler, &spec.demand, &fleet);
         let (never, refused_empty) = *known.entry(Demand::clone(&spec.demand)).or_insert_with(on_nodes);
-        let never = never.or_else(|| limits.keeps_out(spec).map(NeverRuns::Limit));
+        let never = never.or_else(|| limits.keeps_out(spec).map(NeverRuns::KeptOut));
         for replica in replicas.iter_mut().filter(|replica| is_open(replica)) {
-            (replica.never, replica.refused_empty) = (never, refused_empty);
+            let by_objects = replica.reason.filter(|reason| reason.is_of_declared_objects()).map(NeverRuns::KeptOut);
+            (replica.never, replica.refused_empty) = (never.or(by_objects), refused_empty);
+        }
+    }
+    find_refused_pods(jobs, &lasting);
+}
+
+/// Finds jobs whose pods no node takes because of what the pods state beside their resources, such as an affinity.
+fn find_refused_pods(jobs: &mut Records<JobAccount>, rehearsal: &Rehearsal) {
+    let is_open = |job: &JobAccount| job.spec.pod.is_some() && job.replicas.iter().any(ReplicaAccount::is_open);
+    let open: Vec<_> = jobs.numbers().filter(|id| is_open(&jobs[*id])).collect();
+    let specs: Vec<_> = open.iter().map(|id| &*jobs[*id].spec).collect();
+    let refused = refused_alone(rehearsal, &specs);
+    for (id, reasons) in open.into_iter().zip(refused) {
+        let never = reasons.map(|reasons| NeverRuns::NoRoom(NeverFits::of(&reasons)));
+        for replica in jobs[id].replicas.iter_mut().filter(|replica| replica.is_open()) {
+            replica.never = never;
         }
     }
 }
@@ -210,10 +226,11 @@ impl UnplaceableAccount {
 fn lack(demand: &Demand, never: NeverRuns, shapes: &[&NodeShape]) -> String {
     let never = match never {
         NeverRuns::NoRoom(never) => never,
-        NeverRuns::Limit(reason) if reason.counts_what_runs() => {
+        NeverRuns::KeptOut(reason) if reason.counts_what_runs() => {
             return format!("{} even if nothing else runs", reason.text());
         }
-        NeverRuns::Limit(reason) => return reason.text().to_string(),
+        NeverRuns::KeptOut(Reason::SchedulingGated) => return "nothing removes its scheduling gates".to_string(),
+        NeverRuns::KeptOut(reason) => return reason.text().to_string(),
     };
     if shapes.is_empty() {
         return "there are no nodes".to_string();

@@ -24,6 +24,9 @@ trials! {
         what_a_filter_holds_back_is_tried_at_every_time_of_a_week,
         jobs_that_a_limit_keeps_out_can_never_run,
         a_bound_on_waiting_fails_if_a_limit_keeps_out_a_job_for_good,
+        a_bound_on_waiting_fails_if_a_pod_waits_for_an_object_that_never_comes,
+        pods_that_no_node_takes_can_never_run,
+        a_workload_that_kueue_may_admit_is_not_said_to_never_run,
         pods_sets_and_jobs_behind_a_head_that_can_never_run_are_found_at_the_end,
         what_an_own_filter_refuses_on_empty_nodes_is_told,
     ]
@@ -477,6 +480,116 @@ fn a_bound_on_waiting_fails_if_a_limit_keeps_out_a_job_for_good() {
         let ignoring = text.clone() + "unplaced: ignore\n";
         std::fs::write(dir.path().join("s.yaml"), &ignoring).expect("a folder of our own");
         stdout(dir.path(), &["test", "s.yaml"], 0);
+    }
+}
+
+fn a_bound_on_waiting_fails_if_a_pod_waits_for_an_object_that_never_comes() {
+    let rows = [
+        ("schedulingGates: [{name: example.com/quota}]", "nothing removes its scheduling gates"),
+        ("resourceClaims: [{name: g, resourceClaimName: gone}]", "could not find a ResourceClaim of the pod"),
+        ("workloadRef: {name: gone, podGroup: workers}", "the pod's workload or pod group does not exist"),
+    ];
+    let dir = empty();
+    for (of_pod, because) in rows {
+        let text = format!(
+            "scenario: One pod waits for ever\nprofile: kubernetes-1.35-gang-scheduling\nuntil: 12h\n\
+             nodes: [{{name: n, cpus: 8, ram: 64GiB}}]\njobs: [{{name: ok, count: 30, cpus: 1, duration: 10m, every: 20m}}]\n\
+             manifests:\n  - apiVersion: v1\n    kind: Pod\n    metadata: {{name: x}}\n    spec:\n      {of_pod}\n      \
+             containers: [{{name: main, resources: {{requests: {{cpu: 1}}}}}}]\n\
+             expect: [mean(queue_wait) <= 2h]\n"
+        );
+        std::fs::write(dir.path().join("s.yaml"), &text).expect("a folder of our own");
+        let said = stdout(dir.path(), &["test", "s.yaml"], 1);
+        assert!(said.contains(&format!("1 of 31 jobs can never run: {because}")), "{text}{said}");
+    }
+}
+
+/// The node has a taint, the zone `a`, two devices of a kind that CPUs and GPUs are not, and no claimed device.
+const TAINTED: &str = "\
+scenario: A pod that runs, and one that no node takes
+until: 1h
+manifests:
+  - apiVersion: v1
+    kind: Node
+    metadata: {name: n, labels: {zone: a}}
+    spec: {taints: [{key: gpu, effect: NoSchedule}]}
+    status: {allocatable: {cpu: 8, memory: 64Gi, pods: 10, example.com/nic: 2}}
+  - {apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: gpu}}
+  - apiVersion: resource.k8s.io/v1
+    kind: ResourceClaim
+    metadata: {name: one}
+    spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu}}]}}
+  - apiVersion: v1
+    kind: Pod
+    metadata: {name: ok, annotations: {dryrack/duration: 10m}}
+    spec: {tolerations: [{operator: Exists}], containers: [{name: c, resources: {requests: {cpu: 1}}}]}
+  - apiVersion: v1
+    kind: Pod
+    metadata: {name: x}
+    spec: {SPEC, containers: [{name: c, resources: {requests: {cpu: 1}}}]}
+";
+
+fn pods_that_no_node_takes_can_never_run() {
+    let term = "{matchExpressions: [{key: zone, operator: NotIn, values: [a]}]}";
+    let required = "requiredDuringSchedulingIgnoredDuringExecution";
+    let affinity = format!("affinity: {{nodeAffinity: {{{required}: {{nodeSelectorTerms: [{term}]}}}}}}");
+    let to_pod = "{labelSelector: {matchLabels: {app: later}}, topologyKey: zone}";
+    let pod_affinity = format!("affinity: {{podAffinity: {{{required}: [{to_pod}]}}}}");
+    let nic = "initContainers: [{name: i, resources: {limits: {example.com/nic: 3}}}]";
+    let tolerating = |spec: &str| format!("tolerations: [{{operator: Exists}}], {spec}");
+    let rows = [
+        ("hostNetwork: false".to_string(), Some("node(s) had untolerated taint(s)")),
+        (tolerating(&affinity), Some("node(s) didn't match Pod's node affinity/selector")),
+        (tolerating(nic), Some("Insufficient amount of an extended resource")),
+        (tolerating("resourceClaims: [{name: g, resourceClaimName: one}]"), Some("cannot allocate all claims")),
+        // A pod with this label may still come.
+        (tolerating(&pod_affinity), None),
+    ];
+    let dir = empty();
+    for (spec, because) in rows {
+        let text = TAINTED.replace("SPEC", &spec);
+        std::fs::write(dir.path().join("s.yaml"), &text).expect("a folder of our own");
+        for command in [&["run", "s.yaml"][..], &["trace", "check", "s.yaml"]] {
+            let said = stdout(dir.path(), command, i32::from(because.is_some()));
+            assert_eq!(said.contains("1 of 2 jobs can never run: "), because.is_some(), "{text}{said}");
+            assert!(because.is_none_or(|because| said.contains(because)), "{text}{said}");
+        }
+    }
+}
+
+/// The first is admitted in the second cycle, because the flavor that it tries first does not do for both pod sets. The
+/// quota of the others is large enough at first, or later.
+fn a_workload_that_kueue_may_admit_is_not_said_to_never_run() {
+    let job = |name: &str, pods: u32| {
+        format!(
+            "    - {{name: {name}, template: {{spec: {{parallelism: {pods}, completions: {pods}, template: {{spec: \
+             {{restartPolicy: Never, containers: [{{name: c, resources: {{limits: {{nvidia.com/gpu: 1}}}}}}]}}}}}}}}}}\n"
+        )
+    };
+    let sets = format!(
+        "kueue: {{cluster_queues: [{{name: q, quota: {{a100: {{gpus: 8}}, h100: {{gpus: 4}}}}}}]}}\n\
+         jobs: [{{name: first, queue: q, gpus: 1, duration: 2h}}]\nuntil: 1h\nmanifests:\n\
+         - apiVersion: jobset.x-k8s.io/v1alpha2\n  kind: JobSet\n  metadata: {{name: js, labels: \
+         {{kueue.x-k8s.io/queue-name: q}}}}\n  spec:\n    suspend: true\n    replicatedJobs:\n{}{}",
+        job("a", 4),
+        job("b", 8)
+    );
+    let changed = |first: u32, then: u32, until: &str| {
+        format!(
+            "kueue: {{cluster_queues: [{{name: q, quota: {{h100: {{gpus: {first}}}}}}}]}}\n\
+             changes: [{{at: 2h, cluster_queue: q, quota: {{h100: {{gpus: {then}}}}}}}]\n\
+             jobs: [{{name: big, queue: q, gpus: 8, duration: 30m}}]\n{until}"
+        )
+    };
+    let dir = empty();
+    for text in [sets, changed(8, 4, ""), changed(4, 8, "until: 1h\n")] {
+        let text =
+            format!("scenario: Kueue may admit it\nnodes: [{{name: n, count: 2, machine: h100-80g-x8}}]\n{text}");
+        std::fs::write(dir.path().join("s.yaml"), &text).expect("a folder of our own");
+        for command in [&["run", "s.yaml"][..], &["trace", "check", "s.yaml"]] {
+            let said = stdout(dir.path(), command, 0);
+            assert!(!said.contains("can never run"), "{text}{said}");
+        }
     }
 }
 

@@ -104,7 +104,14 @@ impl Admission {
         };
         let kueue = self.kueue();
         let id = kueue.submit(&workload.spec_for(&queue, 0)).expect("the queue exists");
-        kueue.cycle(0);
+        // A cycle may stop behind a flavor that does not fit, and the next cycle goes on from there. So there are at most
+        // as many cycles as the pod sets may try flavors.
+        for _ in 0..=kueue.flavors() * workload.spec.pod_sets.len() {
+            if !kueue.is_pending(id) || !kueue.is_active(id) {
+                break;
+            }
+            kueue.cycle(0);
+        }
         let condition = if kueue.is_pending(id) { kueue.condition(id) } else { None };
         let reason = condition.map(|condition| waits_for(condition.reason));
         kueue.delete(id);
