@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::case::{Case, CheckResult, Judged};
-use dryrack_event::{Declaration, Event, Input, Outcome, Phase, Reason, Record, RecordBody, Sink};
+use dryrack_event::{Declaration, Event, Histogram, Input, Outcome, Phase, Reason, Record, RecordBody, Refusal, Sink};
 use dryrack_fleet::{GpuState, InstanceState, NodeClaim, NodeSpec, NodeState, Placement};
 use dryrack_ids::{AttemptId, NodeId};
 use dryrack_metrics::{Metrics, RunAccount, Value};
@@ -22,6 +22,8 @@ struct History {
     clouds: Vec<bool>,
     /// The number of instances that were requested from clouds.
     requested: u32,
+    /// When the scenario stops the run, if it does.
+    until: Option<f64>,
     end: f64,
 }
 
@@ -36,6 +38,8 @@ struct Job {
 #[derive(Default)]
 struct Replica {
     wanted: f64,
+    /// Whether the last decision about it said that it never fits.
+    never: bool,
     /// Each attempt so far, the first one first.
     attempts: Vec<Attempt>,
 }
@@ -65,7 +69,7 @@ pub fn judge(case: &Case<'_>) -> CheckResult {
     if case.world.warm_up.is_some() || case.log.is_empty() {
         return Ok(Judged::DoesNotApply);
     }
-    let history = History::of(case.log);
+    let history = History { until: case.world.until.map(seconds), ..History::of(case.log) };
     let expected = history.metrics();
     for mut accounts in [RunAccount::of(case.world), RunAccount::figures_only(case.world)] {
         for record in case.log {
@@ -152,6 +156,7 @@ impl History {
             // A node stands for another instance once its last one is gone.
             Event::InstanceChanged { to: InstanceState::Pending, .. } => self.requested += 1,
             Event::Placed { attempt, placement, .. } => self.placed(at, *attempt, placement),
+            Event::Held { attempt, refusal, reasons } => self.held(*attempt, *refusal, reasons),
             Event::Moved { attempt, to, .. } => {
                 if *to == Phase::Running {
                     self.attempt(*attempt).started = Some(at);
@@ -180,6 +185,16 @@ impl History {
     fn attempt(&mut self, attempt: AttemptId) -> &mut Attempt {
         let replica = &mut self.jobs[attempt.job.index()].replicas[attempt.replica as usize];
         &mut replica.attempts[attempt.number as usize - 1]
+    }
+
+    /// A place behind the head of the queue says nothing about the nodes, nor does a dependency.
+    fn held(&mut self, attempt: AttemptId, refusal: Refusal, reasons: &Histogram) {
+        let first = reasons.iter().next().map(|(reason, _)| reason);
+        if first != Some(Reason::QueueOrder) {
+            let is_of_nodes = first != Some(Reason::DependencyNeverSatisfied);
+            let replica = &mut self.jobs[attempt.job.index()].replicas[attempt.replica as usize];
+            replica.never = refusal == Refusal::Never && is_of_nodes;
+        }
     }
 
     fn placed(&mut self, at: f64, attempt: AttemptId, placement: &Placement) {
@@ -241,7 +256,12 @@ impl History {
         let of_job = |job: &Job, replica: &Replica| Some(started(replica)? - job.submitted);
         let start_waits: Vec<f64> =
             self.jobs.iter().flat_map(|job| job.replicas.iter().filter_map(move |one| of_job(job, one))).collect();
-        let all = self.replicas().count();
+        // Those that come in the instant in which the run is stopped, and wait then, do not count.
+        let is_late = |replica: &&Replica| {
+            let is_open = replica.attempts.iter().all(|attempt| attempt.placed.is_none() && attempt.ended.is_none());
+            is_open && !replica.never && replica.wanted == self.end && self.until == Some(self.end)
+        };
+        let all = self.replicas().count() - self.replicas().filter(is_late).count();
         vec![
             ("queue_wait_mean_seconds", mean(&waits)),
             ("queue_wait_p50_seconds", quantile(&waits, 0.5)),
@@ -324,7 +344,7 @@ impl History {
 
 impl Replica {
     fn new(wanted: f64) -> Replica {
-        Replica { wanted, attempts: vec![Attempt::default()] }
+        Replica { wanted, never: false, attempts: vec![Attempt::default()] }
     }
 }
 
