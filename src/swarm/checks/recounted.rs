@@ -259,7 +259,7 @@ impl History {
         // Those that come in the instant in which the run is stopped, and wait then, do not count.
         let is_late = |replica: &&Replica| {
             let is_open = replica.attempts.iter().all(|attempt| attempt.placed.is_none() && attempt.ended.is_none());
-            is_open && !replica.never && replica.wanted == self.end && self.until == Some(self.end)
+            is_open && !replica.never && replica.wanted >= self.end && self.until.is_some_and(|until| until <= self.end)
         };
         let all = self.replicas().count() - self.replicas().filter(is_late).count();
         vec![
