@@ -1,9 +1,29 @@
 use super::*;
 use crate::order::OrderKey;
-use crate::{FilterStage, WeightedScorer};
+use crate::{Entry, FilterStage, WeightedScorer};
+use dryrack_units::{SimDuration, SimTime};
 
 fn read<T: serde::de::DeserializeOwned>(json: &str) -> Result<T, String> {
     serde_json::from_str(json).map_err(|error| error.to_string())
+}
+
+/// A job of two tasks that was submitted at five seconds, with this estimate in seconds.
+fn entry(priority: i32, estimate: Option<u64>) -> Entry {
+    Entry {
+        priority,
+        at: SimTime::from_nanos(5_000_000_000),
+        estimate: estimate.map(SimDuration::from_secs),
+        ran: SimDuration::ZERO,
+        tier: 0,
+        multifactor: 0,
+        level: 0,
+        turn: 0,
+        user: 0,
+        tasks: 2,
+        submitted: 1,
+        replica: 1,
+        line: 0,
+    }
 }
 
 #[test]
@@ -61,22 +81,8 @@ fn what_a_stage_reads_decides_when_it_is_asked_again() {
 #[test]
 fn every_variable_has_a_value() {
     // A function that reads all variables of each list, so that a variable without a value panics here.
-    let entry = crate::Entry {
-        priority: 3,
-        at: dryrack_units::SimTime::from_nanos(5_000_000_000),
-        estimate: None,
-        ran: dryrack_units::SimDuration::ZERO,
-        tier: 0,
-        multifactor: 0,
-        level: 0,
-        turn: 0,
-        user: 0,
-        tasks: 2,
-        submitted: 1,
-        replica: 1,
-        line: 0,
-    };
-    let job = WaitingView::new(entry, dryrack_units::SimTime::from_nanos(65_000_000_000), 7);
+    let entry = entry(3, None);
+    let job = WaitingView::new(entry, SimTime::from_nanos(65_000_000_000), 7);
     for variable in view::OF_ORDER {
         view::value_of_waiting(&job, variable.path);
     }
@@ -125,7 +131,7 @@ fn each_variable_of_a_node_and_of_a_job_has_its_value() {
         dryrack_workload::TaskGroup { tasks: 3, task: &task, gang: Default::default(), pick: None, speeds: None };
     let class = crate::node_class::all_classes(&fleet, crate::Grouping::EachNode).remove(0);
     // Half past one on the third day of the second week.
-    let clock = dryrack_units::SimTime::from_secs((9 * 24 + 1) * 3600 + 1800);
+    let clock = SimTime::from_secs((9 * 24 + 1) * 3600 + 1800);
     let (view, request) =
         (NodeView::new(&shape, &status, Moment { time: clock, pending: 4 }), RequestView::of_tasks(group, &class));
     let expressions = [
@@ -192,7 +198,6 @@ fn what_expressions_can_read_is_listed() {
 fn functions_read_what_expressions_read() {
     use crate::test_world::node;
     use dryrack_fleet::{Moment, NodeState, NodeStatus};
-    use dryrack_units::{SimDuration, SimTime};
     use dryrack_workload::{Bounds, GpuRequirements, Requirements};
     let (mixed, none) = (node(&["b", "a", "b"]), node(&[]));
     let status = NodeStatus::idle(NodeState::Ready, &mixed);
@@ -211,21 +216,7 @@ fn functions_read_what_expressions_read() {
     let with = RequestView::of_requirements(1, &asked);
     assert_eq!((with.gpus(), with.gpu_share().to_bits(), with.gpu_types()), (2, 1.0f64.to_bits(), vec!["h100"]));
     let seconds = |seconds: u64| SimTime::from_nanos(seconds * 1_000_000_000);
-    let entry = crate::Entry {
-        priority: -3,
-        at: seconds(5),
-        estimate: Some(SimDuration::from_secs(600)),
-        ran: SimDuration::from_secs(90),
-        tier: 0,
-        multifactor: 0,
-        level: 0,
-        turn: 0,
-        user: 0,
-        tasks: 2,
-        submitted: 1,
-        replica: 1,
-        line: 0,
-    };
+    let entry = Entry { ran: SimDuration::from_secs(90), ..entry(-3, Some(600)) };
     let job = WaitingView::new(entry, seconds(65), 7);
     assert_eq!((job.priority(), job.tasks()), (-3, 2));
     let times = [job.submitted(), job.waited(), job.ran(), job.now(), job.estimate().unwrap_or(0.0)];
