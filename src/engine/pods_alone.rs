@@ -89,19 +89,8 @@ fn tried(rehearsal: &Rehearsal, jobs: &[&JobSpec]) -> Vec<Option<Histogram>> {
     }
     let claims = rehearsal.objects.iter().flat_map(|objects| &objects.resource_claims);
     let is_allocated = claims.into_iter().any(|claim| claim.status.allocation.is_some());
-    let may_end = |reason: Reason| {
-        reason.is_of_state_or_pick()
-            || matches!(
-                reason,
-                Reason::NodeUnschedulable
-                    | Reason::PodAffinityUnmet
-                    | Reason::TopologySpread
-                    | Reason::GangPodsMissing
-                    | Reason::ClaimUnavailable
-                    | Reason::OtherScheduler
-            )
-            || (reason == Reason::ClaimsUnallocatable && is_allocated)
-    };
+    let may_end =
+        |reason: Reason| reason.may_end_for_a_pod_alone() || (reason == Reason::ClaimsUnallocatable && is_allocated);
     let lasts = |reasons: &Histogram| !reasons.iter().any(|(reason, _)| may_end(reason));
     refused.into_iter().map(|reasons| reasons.filter(lasts)).collect()
 }

@@ -179,9 +179,8 @@ fn never(rehearsal: &Rehearsal, jobs: &[JobId]) -> Option<Never> {
     };
     let own: Vec<JobId> = (0..jobs.len()).map(JobId::new).collect();
     let found = Simulated::of(&alone, &own, &recorded(&alone));
-    let may_end = |reason: Reason| reason.is_of_state_or_pick() || reason == Reason::PodAffinityUnmet;
     let (_, reasons) = found.waits.filter(|_| found.running.is_none())?;
-    if reasons.iter().any(|(reason, _)| may_end(reason)) {
+    if reasons.iter().any(|(reason, _)| reason.may_end_for_a_pod_alone()) {
         return None;
     }
     let shapes: Vec<_> = rehearsal.nodes.iter().map(|node| &*node.spec.shape).collect();

@@ -152,6 +152,20 @@ macro_rules! reasons {
                 )
             }
 
+            /// Whether a pod that waits alone on empty nodes may wait no longer if a node changes or another pod comes.
+            pub fn may_end_for_a_pod_alone(self) -> bool {
+                self.is_of_state_or_pick()
+                    || matches!(
+                        self,
+                        Reason::NodeUnschedulable
+                            | Reason::PodAffinityUnmet
+                            | Reason::TopologySpread
+                            | Reason::GangPodsMissing
+                            | Reason::ClaimUnavailable
+                            | Reason::OtherScheduler
+                    )
+            }
+
             /// Whether a pod waits for objects of its cluster, which do not change during a rehearsal.
             pub fn is_of_declared_objects(self) -> bool {
                 matches!(
