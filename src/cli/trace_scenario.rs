@@ -9,12 +9,10 @@ use super::exit::{Exit, ExitResult, Failure};
 use super::output::{Format, print, print_json, warn};
 use super::roots::options;
 use super::trace_source::Source;
-use dryrack_control::LastingLimits;
-use dryrack_engine::{declared_fleet, refused_alone};
-use dryrack_metrics::{NeverFits, NeverRuns, UnplaceableAccount};
+use dryrack_metrics::{UnplaceableAccount, judge_jobs};
 use dryrack_scenario::{ListFile, Loaded, Options, load};
-use dryrack_scheduler::{Grouping, evaluate, ever_fits};
 use dryrack_units::SimTime;
+use dryrack_workload::JobSpec;
 
 /// Jobs of a scenario. Each is checked against the scenario's nodes as if they were ready and empty.
 pub struct OnScenario {
@@ -28,25 +26,12 @@ pub struct OnScenario {
 impl OnScenario {
     fn of(loaded: Loaded) -> OnScenario {
         let rehearsal = &loaded.rehearsal;
-        let (fleet, stages) = (declared_fleet(rehearsal), &rehearsal.profile.scheduler);
         let mut account = UnplaceableAccount::default();
-        let mut limits = LastingLimits::new(&rehearsal.profile, &rehearsal.kueue, &fleet, SimTime::ZERO);
-        let mut pods = Vec::new();
-        for spec in rehearsal.arrivals.iter().map(|arrival| &arrival.spec) {
-            let demand = &spec.demand;
-            if !ever_fits(stages, demand, &fleet)
-                && let (Some(_), reasons) = evaluate(stages, demand, &fleet, Grouping::Classes)
-            {
-                account.add_demand(demand, NeverRuns::NoRoom(NeverFits::of(&reasons)));
-            } else if let Some(reason) = limits.keeps_out(spec) {
-                account.add_demand(demand, NeverRuns::KeptOut(reason));
-            } else if spec.pod.is_some() {
-                pods.push(&**spec);
-            }
-        }
-        for (spec, refused) in pods.iter().zip(refused_alone(rehearsal, &pods)) {
-            if let Some(reasons) = refused {
-                account.add_demand(&spec.demand, NeverRuns::NoRoom(NeverFits::of(&reasons)));
+        let jobs: Vec<&JobSpec> = rehearsal.arrivals.iter().map(|arrival| &*arrival.spec).collect();
+        let pending = jobs.iter().map(|job| job.replicas as usize).sum();
+        for (job, judgement) in jobs.iter().zip(judge_jobs(rehearsal, &jobs, (SimTime::ZERO, pending))) {
+            if let Some(never) = judgement.never {
+                account.add_demand(&job.demand, never);
             }
         }
         account.name_among(rehearsal.nodes.iter().map(|node| &*node.spec.shape));

@@ -14,9 +14,10 @@ use super::blame::{Blame, WaitAccount};
 use super::finished::FinishedReplicas;
 use super::fragment_account::FragmentAccount;
 use super::load::{LoadAccount, Sample};
+use super::never_runs::{NeverFits, NeverRuns};
 use super::node_account::{NodeAccount, Rates};
 use super::service_account::ServiceAccount;
-use super::unplaceable::{NeverFits, NeverRuns, UnplaceableAccount};
+use super::unplaceable::UnplaceableAccount;
 use super::usage_account::{Held, SavedAccount, UsageAccount, gpu_parts, is_failure};
 use super::{JobAccount, JobFigures, OutsideAccount, ReplicaAccount, Row};
 use dryrack_event::{Declaration, Event, Histogram, Input, Outcome, Phase, Reason, Refusal, Sink, UsageFact};
@@ -499,6 +500,13 @@ impl RunAccount {
 }
 
 impl RunAccount {
+    /// Whether the replica came in the instant in which the scenario stops the run and was not placed in it. The run does
+    /// not show whether it would be.
+    pub(crate) fn comes_at_the_end(&self, replica: &Row<'_>) -> bool {
+        let is_open = replica.placed.is_none() && replica.outcome.is_none() && !replica.is_unplaceable;
+        is_open && replica.wanted == self.now && self.until == Some(self.now)
+    }
+
     /// Calls `tell` with each replica whose job was submitted after the warm-up, in order of ids. The accounts must be
     /// finished first.
     pub fn each_row<'a>(&'a self, mut tell: impl FnMut(Row<'a>)) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::blame::Blame;
-use super::unplaceable::NeverRuns;
+use super::never_runs::NeverRuns;
 use dryrack_engine::Standing;
 use dryrack_event::{Outcome, Phase, Reason};
 use dryrack_fleet::Placement;

@@ -4,131 +4,14 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::{Value as Json, json};
 
-use super::gone_nodes::without_gone;
-use super::job_account::{JobAccount, ReplicaAccount};
+use super::job_account::JobAccount;
+use super::never_runs::NeverRuns;
 use super::node_account::NodeAccount;
-use dryrack_control::LastingLimits;
-use dryrack_engine::{Rehearsal, declared_fleet, refused_alone};
-use dryrack_event::{Histogram, Reason};
-use dryrack_fleet::{Fleet, Moment, NodeShape, NodeState, offer_of};
-use dryrack_ids::Records;
-use dryrack_scheduler::{Grouping, SchedulerOptions, evaluate, ever_fits, lacks};
-use dryrack_units::{SimDuration, SimTime, counted};
+use dryrack_event::Reason;
+use dryrack_fleet::{NodeShape, NodeState, offer_of};
+use dryrack_scheduler::lacks;
+use dryrack_units::counted;
 use dryrack_workload::Demand;
-
-/// Why a replica could never run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum NeverRuns {
-    /// It does not fit on the nodes.
-    NoRoom(NeverFits),
-    /// A limit, or a lack of the cluster's objects, keeps it out even if nothing else runs.
-    KeptOut(Reason),
-}
-
-/// Why a replica could never be placed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct NeverFits {
-    /// The leading reason. A reason about a node's state or a hand pick leads only if there is no other.
-    reason: Reason,
-    /// Whether some node might take a part of the job if it were ready and empty.
-    has_suitable_nodes: bool,
-    /// The leading reason of the other nodes.
-    others: Option<Reason>,
-}
-
-impl NeverFits {
-    /// What the reasons of all nodes show.
-    pub fn of(reasons: &Histogram) -> NeverFits {
-        let reasons = || reasons.iter().map(|(reason, _)| reason);
-        let lasting = reasons().find(|reason| !reason.is_of_state_or_pick());
-        let reason = lasting.or_else(|| reasons().next()).unwrap_or(Reason::NeverFits);
-        let has_suitable_nodes = reasons().any(Reason::may_have_room);
-        NeverFits { reason, has_suitable_nodes, others: reasons().find(|reason| !reason.may_have_room()) }
-    }
-
-    /// Whether the job waits for another job that can never meet the condition, so that the fleet lacks nothing.
-    pub(super) fn is_of_dependency(self) -> bool {
-        self.reason == Reason::DependencyNeverSatisfied
-    }
-
-    /// Why a gang does not fit.
-    fn of_gang(self, tasks: u32) -> String {
-        if !self.has_suitable_nodes {
-            return self.of_task();
-        }
-        let others = match self.others {
-            None => String::new(),
-            Some(reason) => format!(" (other nodes are not suitable, most often: {})", reason.text()),
-        };
-        format!("the suitable nodes have no room for {tasks} tasks at once, even when empty{others}")
-    }
-
-    fn of_task(self) -> String {
-        format!("no node has everything that the job asks for (most often: {})", self.reason.text())
-    }
-}
-
-/// Finds jobs that wait at the end, were never placed, and of which no decision said that they never fit: a decision of
-/// kube-scheduler does not say so, and a job behind the head of its queue is not judged during the run. Also finds those
-/// that a limit keeps out even if nothing else runs, those that wait for objects of their cluster, and those that an own
-/// filter refuses at the end of the run although all nodes are ready and empty.
-pub fn find_never_runs(jobs: &mut Records<JobAccount>, rehearsal: &Rehearsal, end: SimTime) {
-    let is_open = ReplicaAccount::is_open;
-    let pending =
-        jobs.iter().map(|(_, job)| job.replicas.iter().filter(|replica| is_open(replica)).count()).sum::<usize>();
-    if pending == 0 {
-        return;
-    }
-    let lasting = without_gone(rehearsal, end);
-    let mut fleet = declared_fleet(&lasting);
-    let minute = SimDuration::from_secs(60).as_nanos();
-    let time = SimTime::from_nanos(end.as_nanos() / minute * minute);
-    fleet.set_moment(Moment { time, pending: u32::try_from(pending).unwrap_or(u32::MAX) });
-    let mut known: HashMap<Demand, (Option<NeverRuns>, Option<Reason>), foldhash::fast::FixedState> =
-        HashMap::default();
-    let mut limits = LastingLimits::new(&rehearsal.profile, &rehearsal.kueue, &fleet, end);
-    for id in jobs.numbers() {
-        let JobAccount { spec, replicas, .. } = &mut jobs[id];
-        if !replicas.iter().any(is_open) {
-            continue;
-        }
-        let on_nodes = || on_empty_nodes(&rehearsal.profile.scheduler, &spec.demand, &fleet);
-        let (never, refused_empty) = *known.entry(Demand::clone(&spec.demand)).or_insert_with(on_nodes);
-        let never = never.or_else(|| limits.keeps_out(spec).map(NeverRuns::KeptOut));
-        for replica in replicas.iter_mut().filter(|replica| is_open(replica)) {
-            let by_objects = replica.reason.filter(|reason| reason.is_of_declared_objects()).map(NeverRuns::KeptOut);
-            (replica.never, replica.refused_empty) = (never.or(by_objects), refused_empty);
-        }
-    }
-    find_refused_pods(jobs, &lasting);
-}
-
-/// Finds jobs whose pods no node takes because of what the pods state beside their resources, such as an affinity.
-fn find_refused_pods(jobs: &mut Records<JobAccount>, rehearsal: &Rehearsal) {
-    let is_open = |job: &JobAccount| job.spec.pod.is_some() && job.replicas.iter().any(ReplicaAccount::is_open);
-    let open: Vec<_> = jobs.numbers().filter(|id| is_open(&jobs[*id])).collect();
-    let specs: Vec<_> = open.iter().map(|id| &*jobs[*id].spec).collect();
-    let refused = refused_alone(rehearsal, &specs);
-    for (id, reasons) in open.into_iter().zip(refused) {
-        let never = reasons.map(|reasons| NeverRuns::NoRoom(NeverFits::of(&reasons)));
-        for replica in jobs[id].replicas.iter_mut().filter(|replica| replica.is_open()) {
-            replica.never = never;
-        }
-    }
-}
-
-/// Why a demand never fits on the nodes, and the own filter that refuses it although all nodes are ready and empty.
-fn on_empty_nodes(stages: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> (Option<NeverRuns>, Option<Reason>) {
-    let (refusal, reasons) = evaluate(stages, demand, fleet, Grouping::Classes);
-    let reasons_of_nodes = || reasons.iter().map(|(reason, _)| reason);
-    // A node that is declared as not ready might pass the filter if it were ready.
-    let is_of_ready_nodes = !reasons_of_nodes().any(Reason::is_of_state_or_pick);
-    let own = reasons_of_nodes().find(|reason| is_of_ready_nodes && matches!(reason, Reason::Own(_)));
-    match ever_fits(stages, demand, fleet) {
-        false => (Some(NeverRuns::NoRoom(NeverFits::of(&reasons))), None),
-        true => (None, own.filter(|_| refusal.is_some())),
-    }
-}
 
 /// Jobs with a replica that could not run even if every node were ready and empty.
 #[derive(Default)]

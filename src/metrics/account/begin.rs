@@ -1,9 +1,9 @@
-//! Accounts before the first record, and at the end of the run.
+//! Accounts before the first record.
 
 use std::sync::Arc;
 
 use super::super::fragment_account::FragmentAccount;
-use super::{Row, RunAccount};
+use super::RunAccount;
 use dryrack_engine::Rehearsal;
 use dryrack_ids::Records;
 use dryrack_units::SimTime;
@@ -29,12 +29,5 @@ impl RunAccount {
     /// keep no totals over time, no real GPU usage and no names of jobs.
     pub fn figures_only(rehearsal: &Rehearsal) -> RunAccount {
         RunAccount { figures_only: true, jobs: Records::default(), ..RunAccount::of(rehearsal) }
-    }
-
-    /// Whether the replica came in the instant in which the scenario stops the run and was not placed in it. The run does
-    /// not show whether it would be.
-    pub(crate) fn comes_at_the_end(&self, replica: &Row<'_>) -> bool {
-        let is_open = replica.placed.is_none() && replica.outcome.is_none() && !replica.is_unplaceable;
-        is_open && replica.wanted == self.now && self.until == Some(self.now)
     }
 }

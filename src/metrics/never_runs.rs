@@ -1,0 +1,143 @@
+//! Which jobs can never run, judged by what they ask for: on empty nodes, by limits, and by the rules of their pods.
+
+use std::collections::HashMap;
+
+use super::gone_nodes::without_gone;
+use super::job_account::{JobAccount, ReplicaAccount};
+use dryrack_control::LastingLimits;
+use dryrack_engine::{Rehearsal, declared_fleet, refused_alone};
+use dryrack_event::{Histogram, Reason};
+use dryrack_fleet::{Fleet, Moment};
+use dryrack_ids::Records;
+use dryrack_scheduler::{Grouping, SchedulerOptions, evaluate, ever_fits};
+use dryrack_units::{SimDuration, SimTime};
+use dryrack_workload::{Demand, JobSpec};
+
+/// Why a replica could never run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NeverRuns {
+    /// It does not fit on the nodes.
+    NoRoom(NeverFits),
+    /// A limit, or a lack of the cluster's objects, keeps it out even if nothing else runs.
+    KeptOut(Reason),
+}
+
+impl NeverRuns {
+    /// What the reasons of all nodes show of a pod.
+    fn of_pod(reasons: &Histogram) -> NeverRuns {
+        match reasons.iter().map(|(reason, _)| reason).find(|reason| reason.is_of_declared_objects()) {
+            Some(reason) => NeverRuns::KeptOut(reason),
+            None => NeverRuns::NoRoom(NeverFits::of(reasons)),
+        }
+    }
+}
+
+/// Why a replica could never be placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NeverFits {
+    /// The leading reason. A reason about a node's state or a hand pick leads only if there is no other.
+    reason: Reason,
+    /// Whether some node might take a part of the job if it were ready and empty.
+    has_suitable_nodes: bool,
+    /// The leading reason of the other nodes.
+    others: Option<Reason>,
+}
+
+impl NeverFits {
+    /// What the reasons of all nodes show.
+    pub fn of(reasons: &Histogram) -> NeverFits {
+        let reasons = || reasons.iter().map(|(reason, _)| reason);
+        let lasting = reasons().find(|reason| !reason.is_of_state_or_pick());
+        let reason = lasting.or_else(|| reasons().next()).unwrap_or(Reason::NeverFits);
+        let has_suitable_nodes = reasons().any(Reason::may_have_room);
+        NeverFits { reason, has_suitable_nodes, others: reasons().find(|reason| !reason.may_have_room()) }
+    }
+
+    /// Whether the job waits for another job that can never meet the condition, so that the fleet lacks nothing.
+    pub(super) fn is_of_dependency(self) -> bool {
+        self.reason == Reason::DependencyNeverSatisfied
+    }
+
+    /// Why a gang does not fit.
+    pub(super) fn of_gang(self, tasks: u32) -> String {
+        if !self.has_suitable_nodes {
+            return self.of_task();
+        }
+        let others = match self.others {
+            None => String::new(),
+            Some(reason) => format!(" (other nodes are not suitable, most often: {})", reason.text()),
+        };
+        format!("the suitable nodes have no room for {tasks} tasks at once, even when empty{others}")
+    }
+
+    pub(super) fn of_task(self) -> String {
+        format!("no node has everything that the job asks for (most often: {})", self.reason.text())
+    }
+}
+
+/// What is known of a job before, or without, a decision about it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Judgement {
+    /// Why it can never run. `None` if it may.
+    pub never: Option<NeverRuns>,
+    /// The own filter that refuses it although all nodes are ready and empty.
+    pub refused_empty: Option<Reason>,
+}
+
+/// Judges each of these jobs, as if it came at `now`: whether it fits on the nodes if all are ready and empty, whether a
+/// limit keeps it out even if nothing else runs, and whether a node takes its pods. Equal demands are judged once, and so
+/// are equal pods.
+pub fn judge_jobs(rehearsal: &Rehearsal, jobs: &[&JobSpec], (now, pending): (SimTime, usize)) -> Vec<Judgement> {
+    let lasting = without_gone(rehearsal, now);
+    let mut fleet = declared_fleet(&lasting);
+    let minute = SimDuration::from_secs(60).as_nanos();
+    let time = SimTime::from_nanos(now.as_nanos() / minute * minute);
+    fleet.set_moment(Moment { time, pending: u32::try_from(pending).unwrap_or(u32::MAX) });
+    let mut known: HashMap<&Demand, Judgement, foldhash::fast::FixedState> = HashMap::default();
+    let mut limits = LastingLimits::new(&rehearsal.profile, &rehearsal.kueue, &fleet, now);
+    let mut judged: Vec<Judgement> = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        let on_nodes = || on_empty_nodes(&rehearsal.profile.scheduler, &job.demand, &fleet);
+        let mut judgement = *known.entry(&*job.demand).or_insert_with(on_nodes);
+        judgement.never = judgement.never.or_else(|| limits.keeps_out(job).map(NeverRuns::KeptOut));
+        judged.push(judgement);
+    }
+    let places: Vec<usize> = (0..jobs.len()).filter(|place| judged[*place].never.is_none()).collect();
+    let open: Vec<&JobSpec> = places.iter().map(|place| jobs[*place]).collect();
+    for (place, refused) in places.into_iter().zip(refused_alone(&lasting, &open)) {
+        judged[place].never = refused.as_ref().map(NeverRuns::of_pod);
+    }
+    judged
+}
+
+/// Why a demand never fits on the nodes, and the own filter that refuses it although all nodes are ready and empty.
+fn on_empty_nodes(stages: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> Judgement {
+    let (refusal, reasons) = evaluate(stages, demand, fleet, Grouping::Classes);
+    let reasons_of_nodes = || reasons.iter().map(|(reason, _)| reason);
+    // A node that is declared as not ready might pass the filter if it were ready.
+    let is_of_ready_nodes = !reasons_of_nodes().any(Reason::is_of_state_or_pick);
+    let own = reasons_of_nodes().find(|reason| is_of_ready_nodes && matches!(reason, Reason::Own(_)));
+    match ever_fits(stages, demand, fleet) {
+        false => Judgement { never: Some(NeverRuns::NoRoom(NeverFits::of(&reasons))), refused_empty: None },
+        true => Judgement { never: None, refused_empty: own.filter(|_| refusal.is_some()) },
+    }
+}
+
+/// Judges the jobs that wait at the end, were never placed, and of which no decision said that they never fit: a decision
+/// of kube-scheduler does not say so, and a job behind the head of its queue is not judged during the run.
+pub fn find_never_runs(jobs: &mut Records<JobAccount>, rehearsal: &Rehearsal, end: SimTime) {
+    let open: Vec<_> = jobs.numbers().filter(|id| jobs[*id].replicas.iter().any(ReplicaAccount::is_open)).collect();
+    if open.is_empty() {
+        return;
+    }
+    let pending = open.iter().flat_map(|id| &jobs[*id].replicas).filter(|replica| replica.is_open()).count();
+    let specs: Vec<&JobSpec> = open.iter().map(|id| &*jobs[*id].spec).collect();
+    let judged = judge_jobs(rehearsal, &specs, (end, pending));
+    for (id, Judgement { never, refused_empty }) in open.into_iter().zip(judged) {
+        for replica in jobs[id].replicas.iter_mut().filter(|replica| replica.is_open()) {
+            // Also of pods that are scheduled as a gang.
+            let by_objects = replica.reason.filter(|reason| reason.is_of_declared_objects()).map(NeverRuns::KeptOut);
+            (replica.never, replica.refused_empty) = (never.or(by_objects), refused_empty);
+        }
+    }
+}
