@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::breaks::BreakResult;
 use super::equal_speeds::EqualSpeeds;
-use super::left_undone::left_undone;
+use super::left_undone::{leaves_jobs_unfinished, left_undone};
 use super::order::unordered;
 use super::range_ends::ascends;
 use super::search::SearchResult;
@@ -119,15 +119,19 @@ pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&SearchRes
             let sure = how_sure(row);
             let undone = left_undone(row);
             let meets = match plan.asked.len() {
-                0 => format!("The plan has no constraints. It was run with {seeds}.{undone}"),
-                asked => format!("It meets {} with {seeds}{sure}.{undone}", all_of(asked)),
+                0 => format!("The plan has no constraints. It was run with {seeds}."),
+                asked => format!("It meets {} with {seeds}{sure}.", all_of(asked)),
             };
             let order = unordered(plan, comparison, objective, row);
             match contradicted(plan, comparison, row) {
-                None => format!("{} is enough: {fleet}. {meets}{order}", row.name),
+                // Who reads only the first words would take it that all jobs are done.
+                None if leaves_jobs_unfinished(row) => {
+                    format!("{} is the cheapest: {fleet}.{undone} {meets}{order}", row.name)
+                }
+                None => format!("{} is enough: {fleet}. {meets}{undone}{order}", row.name),
                 Some(more) => {
                     let rest = above(plan, comparison, objective);
-                    format!("{} is the cheapest: {fleet}. {meets} {more}{rest}{order}", row.name)
+                    format!("{} is the cheapest: {fleet}. {meets}{undone} {more}{rest}{order}", row.name)
                 }
             }
         }

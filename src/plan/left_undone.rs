@@ -34,6 +34,12 @@ pub(super) fn left_undone(row: &Row) -> String {
     }
 }
 
+/// Whether jobs were placed and did not run to their end, or ran longer than they might in a log of Slurm.
+pub(super) fn leaves_jobs_unfinished(row: &Row) -> bool {
+    let is_some = |name: &str| row.metrics.get(name).is_some_and(|found| found.mean > 0.0);
+    row.past_estimates > 0.0 || UNFINISHED.iter().any(|(name, _)| is_some(name))
+}
+
 fn share(part: f64) -> String {
     match part * 100.0 {
         percent if percent < 0.01 => "<0.01%".to_string(),
