@@ -110,6 +110,8 @@ struct PlaceRead {
     parts: Vec<Value>,
 }
 
+/// The tasks on one node. Numbers are wide enough for all that an answer may hold: if there is no such GPU or block, only
+/// this decision is not carried out.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Part {
@@ -118,7 +120,7 @@ pub struct Part {
     #[serde(default)]
     pub set: Option<String>,
     #[serde(default)]
-    pub tasks: Option<u32>,
+    pub tasks: Option<u64>,
     #[serde(default)]
     pub gpus: Vec<Gpu>,
     #[serde(default)]
@@ -133,25 +135,25 @@ pub struct Part {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(untagged, expecting = "expected the index of a GPU or, for a model, an object with `index` and `memory`")]
 pub enum Gpu {
-    Index(u16),
+    Index(u64),
     Taken(GpuTaken),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GpuTaken {
-    pub index: u16,
+    pub index: u64,
     pub memory: u64,
     #[serde(default)]
-    pub share: u32,
+    pub share: u64,
 }
 
 /// The blocks of an instance by their indices, or only their number.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged, expecting = "expected a list of blocks, or how many")]
 pub enum BlocksTaken {
-    Count(u16),
-    These(Vec<u16>),
+    Count(u64),
+    These(Vec<u64>),
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]

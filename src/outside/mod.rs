@@ -23,6 +23,7 @@ mod reasons;
 mod refusals;
 mod session;
 mod setup;
+mod unique;
 
 pub use child::NotStarted;
 pub use dryrack_event::{ProgramFailure as Failure, ProgramName, Timings};

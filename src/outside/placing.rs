@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
 
-use super::message::{BlocksTaken, Gpu, LineFault, Part};
+use super::message::{BlocksTaken, Gpu, GpuTaken, LineFault, Part};
 use super::mirror::Mirror;
 use dryrack_event::OutsideFault;
 use dryrack_fleet::{Fleet, GpuClaim, NodeClaim, NodeShape, NodeStatus, Placement};
@@ -89,7 +89,7 @@ impl Places {
                 };
                 of_tasks(none, (shape, status), (demand.tasks, task), (picked, Bytes::ZERO), part)
             }
-            DemandKind::Model(_) => of_model(none, part, is_first),
+            DemandKind::Model(_) => of_model(none, shape, part, is_first),
             DemandKind::Requirements(_) => self.of_blocks(none, (shape, status), part),
         }
     }
@@ -109,19 +109,28 @@ impl Places {
         }
         let given = self.blocks.get(&none.node);
         let is_given = |block: &u16| given.is_some_and(|given| given.contains(block));
+        let no_such_block = |block: u64| {
+            let text = format!("`{}` has {total} blocks, and no block {block}", part.node);
+            LineFault::new(OutsideFault::UnknownBlock, text)
+        };
         let blocks: SmallVec<[u16; 4]> = match &part.blocks {
             None => return Err(misshapen(format!("a part on `{}` without `blocks`", part.node))),
             Some(BlocksTaken::Count(count)) => {
+                let wanted = usize::try_from(*count).unwrap_or(usize::MAX);
                 let free = status.idle_blocks(shape).filter(|block| !is_given(block));
-                let blocks: SmallVec<[u16; 4]> = free.take(usize::from(*count)).collect();
-                if blocks.len() < usize::from(*count) {
+                let blocks: SmallVec<[u16; 4]> = free.take(wanted).collect();
+                if blocks.len() < wanted {
                     let text = format!("`{}` has {} free blocks, and {count} are to be taken", part.node, blocks.len());
                     return Err(misshapen(text));
                 }
                 blocks
             }
             Some(BlocksTaken::These(blocks)) => {
-                let mut sorted: SmallVec<[u16; 4]> = blocks.iter().copied().collect();
+                let known = |block: &u64| match u16::try_from(*block) {
+                    Ok(index) if u32::from(index) < total => Ok(index),
+                    _ => Err(no_such_block(*block)),
+                };
+                let mut sorted = blocks.iter().map(known).collect::<Result<SmallVec<[u16; 4]>, LineFault>>()?;
                 sorted.sort_unstable();
                 sorted
             }
@@ -129,26 +138,27 @@ impl Places {
         if blocks.is_empty() || blocks.windows(2).any(|pair| pair[0] == pair[1]) {
             return Err(misshapen(format!("no block of `{}`, or one of them twice", part.node)));
         }
-        if let Some(block) = blocks.iter().find(|block| u32::from(**block) >= total) {
-            let text = format!("`{}` has {total} blocks, and no block {block}", part.node);
-            return Err(LineFault::new(OutsideFault::UnknownBlock, text));
-        }
         let cut = shape.cut(&blocks).ok_or_else(|| misshapen(format!("`{}` cannot be split", part.node)))?;
         Ok(NodeClaim { tasks: 1, cpu: cut.cpu, ram: cut.ram, gpus: cut.gpus, blocks, ..none })
     }
 }
 
 fn check_gpus(shape: &NodeShape, part: &Part) -> Result<(), LineFault> {
-    let index = |gpu: &Gpu| match gpu {
-        Gpu::Index(index) => *index,
-        Gpu::Taken(taken) => taken.index,
-    };
-    match part.gpus.iter().map(index).find(|index| usize::from(*index) >= shape.gpus.len()) {
-        Some(index) => {
+    for gpu in &part.gpus {
+        let (Gpu::Index(index) | Gpu::Taken(GpuTaken { index, .. })) = gpu;
+        gpu_index(*index, shape, part)?;
+    }
+    Ok(())
+}
+
+/// The index of a GPU of the node of a part.
+fn gpu_index(index: u64, shape: &NodeShape, part: &Part) -> Result<u16, LineFault> {
+    match u16::try_from(index) {
+        Ok(known) if usize::from(known) < shape.gpus.len() => Ok(known),
+        _ => {
             let text = format!("`{}` has {}, and no GPU {index}", part.node, counted(shape.gpus.len(), "GPU"));
             Err(LineFault::new(OutsideFault::UnknownGpu, text))
         }
-        None => Ok(()),
     }
 }
 
@@ -175,9 +185,8 @@ fn of_sets(node: NodeId, fleet: &Fleet, sets: &[TaskSet], parts: &[&Part]) -> Re
     let mut claim = NodeClaim::of_nothing(node);
     let mut counts: Box<[u32]> = sets.iter().map(|_| 0).collect();
     let places = parts.iter().map(|part| set_of(sets, part)).collect::<Result<Vec<usize>, LineFault>>()?;
-    let ram_of = |(part, place): (&&Part, &usize)| {
-        sets[*place].task.ram.get().saturating_mul(part.tasks.unwrap_or(1).into()).min(MOST)
-    };
+    let ram_of =
+        |(part, place): (&&Part, &usize)| sets[*place].task.ram.get().saturating_mul(part.tasks.unwrap_or(1)).min(MOST);
     let ram = parts.iter().zip(&places).map(ram_of).sum::<u64>();
     for (part, place) in parts.iter().zip(places.iter().copied()) {
         check_gpus(shape, part)?;
@@ -257,16 +266,17 @@ fn of_tasks(
             format!("a part on `{}` states what follows from the job: only `tasks` and `gpus` are given", part.node);
         return Err(misshapen(text));
     }
-    let tasks = part.tasks.unwrap_or(1);
-    if tasks == 0 || tasks > most {
-        return Err(misshapen(format!("{} on `{}`, but the job has {most}", tasks_text(tasks.into()), part.node)));
-    }
+    let stated = part.tasks.unwrap_or(1);
+    let tasks = match u32::try_from(stated) {
+        Ok(tasks) if (1..=most).contains(&tasks) => tasks,
+        _ => return Err(misshapen(format!("{} on `{}`, but the job has {most}", tasks_text(stated), part.node))),
+    };
     let (cpu, ram) = (task.cpu.get().saturating_mul(tasks.into()), task.ram.get().saturating_mul(tasks.into()));
     let (cpu, ram) = (MilliCpu::new(cpu.min(MOST)), Bytes::new(ram.min(MOST)));
     let mut indexes = Vec::with_capacity(part.gpus.len());
     for gpu in &part.gpus {
         match gpu {
-            Gpu::Index(index) => indexes.push(*index),
+            Gpu::Index(index) => indexes.push(gpu_index(*index, shape, part)?),
             Gpu::Taken(_) => return Err(misshapen("how much is taken of a GPU follows from the job: write its index")),
         }
     }
@@ -324,7 +334,7 @@ fn gpu_claims(
     Ok(claims)
 }
 
-fn of_model(none: NodeClaim, part: &Part, is_first: bool) -> Result<NodeClaim, LineFault> {
+fn of_model(none: NodeClaim, shape: &NodeShape, part: &Part, is_first: bool) -> Result<NodeClaim, LineFault> {
     if part.blocks.is_some() || part.tasks.is_some() {
         return Err(misshapen(format!("a part of a model on `{}` has neither `tasks` nor `blocks`", part.node)));
     }
@@ -333,11 +343,12 @@ fn of_model(none: NodeClaim, part: &Part, is_first: bool) -> Result<NodeClaim, L
         let Gpu::Taken(taken) = gpu else {
             return Err(misshapen("the memory that a model takes of each GPU is to be stated"));
         };
-        if taken.share > GpuShare::WHOLE.get() || taken.memory > MOST {
+        let share = u32::try_from(taken.share).ok().filter(|share| *share <= GpuShare::WHOLE.get());
+        let (Some(share), true) = (share, taken.memory <= MOST) else {
             return Err(misshapen(format!("more of GPU {} than there could be", taken.index)));
-        }
-        let (share, memory) = (GpuShare::new(taken.share), Bytes::new(taken.memory));
-        gpus.push(GpuClaim { index: taken.index, share, memory });
+        };
+        let (share, memory) = (GpuShare::new(share), Bytes::new(taken.memory));
+        gpus.push(GpuClaim { index: gpu_index(taken.index, shape, part)?, share, memory });
     }
     gpus.sort_by_key(|claim| claim.index);
     if gpus.windows(2).any(|pair| pair[0].index == pair[1].index) {

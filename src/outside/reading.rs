@@ -1,14 +1,17 @@
 //! Reads JSON as a message or a part of one, and says in words of JSON what is wrong.
 
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, DeserializeSeed};
 use serde_json::{Map, Value};
 
 use super::message::LineFault;
+use super::unique::Unique;
 use dryrack_event::OutsideFault;
 
 /// Reads a line as JSON.
 pub fn json(line: &[u8]) -> Result<Value, LineFault> {
-    serde_json::from_slice(line).map_err(|error| {
+    let mut reader = serde_json::Deserializer::from_slice(line);
+    let read = Unique.deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
+    read.map_err(|error| {
         let what = match line.iter().find(|byte| !byte.is_ascii_whitespace()) {
             None => "an empty line".to_string(),
             Some(b'{' | b'[') if error.is_eof() => {
@@ -138,6 +141,8 @@ mod tests {
             ("loading...", "found: loading...; standard output is only for messages"),
             ("{", "each message is one line: {"),
             (r#"{"a":NaN}"#, r#"expected value at byte 6: {"a":NaN}"#),
+            (r#"{"a":[{"run":"x","run":"y"}]}"#, r#"`run` is there twice at byte 22: {"a":[{"run":"x","run""#),
+            (r#"{"a":1} {"a":2}"#, r#"trailing characters at byte 9: {"a":1} {"a":2}"#),
         ];
         for (line, text) in rows {
             let wrong = json(line.as_bytes()).expect_err(line);
