@@ -258,7 +258,7 @@ impl History {
             self.jobs.iter().flat_map(|job| job.replicas.iter().filter_map(move |one| of_job(job, one))).collect();
         // Those that come in the instant in which the run is stopped, and wait then, do not count.
         let is_late = |replica: &&Replica| {
-            let is_open = replica.attempts.iter().all(|attempt| attempt.placed.is_none() && attempt.ended.is_none());
+            let is_open = placed(replica).is_none() && replica.attempts.last().is_none_or(|last| last.ended.is_none());
             is_open && !replica.never && replica.wanted >= self.end && self.until.is_some_and(|until| until <= self.end)
         };
         let all = self.replicas().count() - self.replicas().filter(is_late).count();
