@@ -34,8 +34,10 @@ pub fn draw_slurm_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
     profile.retry = world.profile.retry;
     profile.retry.limit.get_or_insert(6);
     let has_reservation = draws.chance(300);
-    let options: SlurmOptions =
-        serde_json::from_value(draw_options(&mut draws, has_reservation)).expect("valid options");
+    let mut options = draw_options(&mut draws, has_reservation);
+    // Draws of their own, so that worlds without these QOS stay as they are.
+    limit_partitions(&mut Stream::new(seed, "swarm slurm partition limits", 0), &mut options);
+    let options: SlurmOptions = serde_json::from_value(options).expect("valid options");
     profile.scheduler.order = match options.priority {
         Some(_) => vec![OrderKey::Multifactor, OrderKey::Submitted],
         None => vec![OrderKey::Priority, OrderKey::Submitted],
@@ -100,6 +102,31 @@ fn draw_options(draws: &mut Stream, has_reservation: bool) -> Value {
         }]);
     }
     options
+}
+
+/// Gives some partitions a QOS, if the cluster has QOS.
+fn limit_partitions(draws: &mut Stream, options: &mut Value) {
+    if options.get("qos").is_none() || !draws.chance(400) {
+        return;
+    }
+    let Some(qos) = options["qos"].as_array_mut() else { return };
+    let limits = [
+        json!({"name": "part", "max_tres_per_user": {"gres/gpu": draws.between(1, 6)}}),
+        json!({"name": "part", "grp_jobs": draws.between(1, 5), "max_jobs_per_user": draws.between(1, 4)}),
+        json!({"name": "part", "grp_tres": {"cpu": draws.between(4, 40), "gres/gpu": draws.between(1, 8)}}),
+        json!({"name": "part", "max_wall": format!("{}s", draws.between(300, 3600)), "max_jobs_per_user": 3}),
+    ];
+    qos.push(draws.pick(&limits).clone());
+    for own in qos {
+        if draws.chance(250) {
+            own["over_part_qos"] = json!(true);
+        }
+    }
+    for place in 0..3 {
+        if draws.chance(500) {
+            options["partitions"][place]["qos"] = json!(draws.pick(&["part", "part", "urgent"]));
+        }
+    }
 }
 
 /// Draws which nodes each partition and the reservation have.

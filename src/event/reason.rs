@@ -419,15 +419,15 @@ reasons! {
     InReservation => "in_reservation", "ReqNodeNotAvail: reserved for another job within the time limit";
     OutsideReservation => "outside_reservation", "not in the job's reservation";
     Reservation => "reservation", "Reservation: its reservation has not begun, or is over";
-    QosGrpJobs => "qos_grp_jobs", "QOSGrpJobsLimit: its QOS has reached its limit of running jobs";
-    QosMaxJobsPerUser => "qos_max_jobs_per_user", "QOSMaxJobsPerUserLimit: its user has reached the QOS's limit of running jobs";
-    QosMaxJobsPerAccount => "qos_max_jobs_per_account", "its account has reached the QOS's limit of running jobs";
-    QosMaxWall => "qos_max_wall", "QOSMaxWallDurationPerJobLimit: its time limit exceeds that of its QOS";
-    QosMaxTresPerJob => "qos_max_tres_per_job", "asks for more than its QOS allows for one job";
-    QosGrpTres => "qos_grp_tres", "QOSGrpGRES, QOSGrpCpuLimit or QOSGrpNodeLimit: all jobs of its QOS together would exceed the limit";
+    QosGrpJobs => "qos_grp_jobs", "QOSGrpJobsLimit: its QOS, or that of its partition, has reached its limit of running jobs";
+    QosMaxJobsPerUser => "qos_max_jobs_per_user", "QOSMaxJobsPerUserLimit: its user has reached the limit of running jobs of its QOS or its partition's";
+    QosMaxJobsPerAccount => "qos_max_jobs_per_account", "its account has reached the limit of running jobs of its QOS or its partition's";
+    QosMaxWall => "qos_max_wall", "QOSMaxWallDurationPerJobLimit: its time limit exceeds that of its QOS or its partition's";
+    QosMaxTresPerJob => "qos_max_tres_per_job", "asks for more than its QOS or its partition's allows for one job";
+    QosGrpTres => "qos_grp_tres", "QOSGrpGRES, QOSGrpCpuLimit or QOSGrpNodeLimit: all jobs of its QOS, or of its partition, would exceed the limit together";
     QosMaxTresPerUser => "qos_max_tres_per_user",
-        "QOSMaxGRESPerUser, QOSMaxCpuPerUserLimit or QOSMaxNodePerUserLimit: its user would exceed the QOS's limit";
-    QosMaxTresPerAccount => "qos_max_tres_per_account", "its account would exceed the QOS's limit";
+        "QOSMaxGRESPerUser, QOSMaxCpuPerUserLimit or QOSMaxNodePerUserLimit: its user would exceed the limit of its QOS or its partition's";
+    QosMaxTresPerAccount => "qos_max_tres_per_account", "its account would exceed the limit of its QOS or its partition's";
     // Reasons of the plugins of kube-scheduler, with the texts of the plugins where they are the same for every node:
     SchedulingGated => "scheduling_gated", "waiting for scheduling gates";
     OtherScheduler => "other_scheduler", "another scheduler decides about the pod";

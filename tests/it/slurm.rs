@@ -137,7 +137,7 @@ impl Recording {
     fn is_basic(&self) -> bool {
         let is_in = |names: &[&str]| names.iter().any(|name| self.name.starts_with(name));
         match self.profile {
-            "slurm-22.05" => !is_in(&["multifactor", "ranked", "aged", "fairshare", "qos"]),
+            "slurm-22.05" => !is_in(&["multifactor", "ranked", "aged", "fairshare", "qos", "limited"]),
             _ => is_in(&["partitions", "several"]),
         }
     }

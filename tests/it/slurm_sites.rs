@@ -35,6 +35,17 @@ const BY_QOS: &str = "  qos:
     calc_period: 1m
 ";
 
+const LIMITED_PARTITIONS: &str = "slurm:
+  partitions:
+    - {name: main, default: true, priority_job_factor: 10, qos: part}
+    - {name: high, nodes: [n1, n2], priority_job_factor: 20}
+    - {name: rest, nodes: [n3, n4], qos: few}
+";
+
+const QOS_OF_PARTITIONS: &str = "    - {name: part, max_tres_per_user: {gres/gpu: 4}}
+    - {name: few, max_jobs_per_user: 1}
+";
+
 const BY_FAIR_SHARE: &str = "slurm:
   partitions:
     - {name: main, default: true, tres_billing_weights: {cpu: 1, gres/gpu: 1.5}}
@@ -73,6 +84,11 @@ pub fn configuration(recording: &str, priorities: Option<i64>, reservations: Opt
             format!("{BY_FAIR_SHARE}    calc_offset: {first}ms\n")
         }
         Some("qos") => [WEIGHTED_PARTITIONS, BY_QOS, &calc_offset()].concat(),
+        Some("limited") => {
+            let qos = BY_QOS.replace("gres/gpu: 5}", "gres/gpu: 5}, over_part_qos: true");
+            let (own, rest) = qos.split_once("  priority:\n").expect("they follow the QOS");
+            [LIMITED_PARTITIONS, own, QOS_OF_PARTITIONS, "  priority:\n", rest, &calc_offset()].concat()
+        }
         Some("reservations") => {
             let [first, second] = [0, 60_000].map(|later| reservations.expect("they were recorded") + later);
             format!(

@@ -5,6 +5,7 @@
 //! those of Slurm 22.05, as far as docs/src/slurm.md says that they were compared with it.
 
 mod fairshare;
+mod limiting_qos;
 mod multifactor;
 mod no_time;
 mod preempt;
@@ -13,6 +14,7 @@ mod qos;
 mod reservation;
 
 pub use fairshare::{Account, Associations, kept};
+pub use limiting_qos::LimitingQos;
 pub use multifactor::{Multifactor, Requested, Shares, Tres, multifactor};
 pub use preempt::Ranked;
 use preempt_mode::{ClusterPreemptMode, mode_of_cluster};
@@ -145,6 +147,9 @@ pub struct Partition {
     /// Only jobs of these QOS may run. All QOS if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allow_qos: Vec<String>,
+    /// The QOS whose limits apply to all jobs of the partition (`QOS`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qos: Option<Arc<str>>,
     /// What becomes of preempted jobs of the partition. That of the cluster if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preempt_mode: Option<PreemptMode>,
@@ -173,6 +178,7 @@ impl Partition {
             allow_accounts: Vec::new(),
             tres_billing_weights: BTreeMap::new(),
             allow_qos: Vec::new(),
+            qos: None,
             preempt_mode: None,
             grace_time: SimDuration::ZERO,
         }
@@ -269,6 +275,12 @@ impl SlurmOptions {
     /// The QOS with this name.
     pub fn qos(&self, name: &str) -> Option<&Qos> {
         self.qos.iter().find(|qos| &*qos.name == name)
+    }
+
+    /// The QOS that limit a job with this QOS in a partition.
+    pub fn limiting_qos(&self, partition: &Partition, job: Option<&str>) -> LimitingQos<'_> {
+        let find = |name: Option<&str>| name.and_then(|name| self.qos(name));
+        LimitingQos::of(find(partition.qos.as_deref()), find(job))
     }
 
     /// The advance reservation with this name.

@@ -72,6 +72,10 @@ impl SlurmOptions {
             }
         }
         for partition in &self.partitions {
+            if let Some(name) = partition.qos.as_ref().filter(|name| self.qos(name).is_none()) {
+                faults
+                    .push(format!("has a partition `{}` with the QOS `{name}`, which does not exist", partition.name));
+            }
             for name in partition.allow_qos.iter().filter(|name| self.qos(name).is_none()) {
                 faults.push(format!(
                     "has a partition `{}` that allows a QOS `{name}`, which does not exist",

@@ -51,6 +51,9 @@ pub struct Qos {
     /// What all running jobs of the QOS hold together at most.
     #[serde(default, skip_serializing_if = "Limits::is_empty")]
     pub grp_tres: Limits,
+    /// Whether its limits come before those of the partition's QOS (`Flags=OverPartQOS`).
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub over_part_qos: bool,
     /// The QOS whose jobs the jobs of this one preempt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub preempt: Vec<Arc<str>>,
@@ -63,6 +66,10 @@ pub struct Qos {
     /// How long a job runs before it can be preempted. That of the cluster if absent.
     #[serde(default, with = "OptionalTextForm", skip_serializing_if = "Option::is_none")]
     pub preempt_exempt_time: Option<SimDuration>,
+}
+
+fn is_no(flag: &bool) -> bool {
+    !*flag
 }
 
 /// What running jobs hold, and how many there are.
@@ -107,11 +114,6 @@ impl Qos {
         self.max_jobs_per_account.is_some() || !self.max_tres_per_account.is_empty()
     }
 
-    /// Whether a job with this time limit is too long.
-    pub fn is_too_long(&self, limit: SimDuration) -> bool {
-        self.max_wall.is_some_and(|most| limit > most)
-    }
-
     /// The part of a request that limits read. What no limit reads is zero.
     pub fn read_of(&self, job: Requested) -> Requested {
         let limits = [&self.max_tres_per_job, &self.grp_tres, &self.max_tres_per_user, &self.max_tres_per_account];
@@ -119,31 +121,36 @@ impl Qos {
         Requested { nodes: read(Tres::Node), cpus: read(Tres::Cpu), gpus: read(Tres::Gpu) }
     }
 
-    /// Why a job of this QOS may not start now. `None` if it may.
-    pub fn denies(&self, job: Requested, limit: SimDuration, held: HeldOf) -> Option<Reason> {
-        let is_full = |most: Option<u64>, held: Held| most.is_some_and(|most| held.jobs >= most);
-        if is_full(self.grp_jobs, held.all) {
-            return Some(Reason::QosGrpJobs);
-        }
-        if is_full(self.max_jobs_per_user, held.user) {
-            return Some(Reason::QosMaxJobsPerUser);
-        }
-        if is_full(self.max_jobs_per_account, held.account) {
-            return Some(Reason::QosMaxJobsPerAccount);
-        }
-        if self.is_too_long(limit) {
-            return Some(Reason::QosMaxWall);
-        }
-        let none = Held::default();
-        let limits = [
-            (&self.max_tres_per_job, none, Reason::QosMaxTresPerJob),
-            (&self.grp_tres, held.all, Reason::QosGrpTres),
-            (&self.max_tres_per_user, held.user, Reason::QosMaxTresPerUser),
-            (&self.max_tres_per_account, held.account, Reason::QosMaxTresPerAccount),
+    /// Why the numbers of running jobs, or its time limit, do not let a job start now. `None` if they do. What `over` limits,
+    /// this QOS does not.
+    pub(super) fn denies_by_count(&self, over: Option<&Qos>, limit: SimDuration, held: HeldOf) -> Option<Reason> {
+        type Count = fn(&Qos) -> Option<u64>;
+        let is_full =
+            |most: Count, held: Held| over.and_then(most).is_none() && most(self).is_some_and(|most| held.jobs >= most);
+        let counts = [
+            ((|qos: &Qos| qos.grp_jobs) as Count, held.all, Reason::QosGrpJobs),
+            (|qos| qos.max_jobs_per_user, held.user, Reason::QosMaxJobsPerUser),
+            (|qos| qos.max_jobs_per_account, held.account, Reason::QosMaxJobsPerAccount),
         ];
-        let is_over = |limits: &Limits, held: Held| {
-            limits.iter().any(|(tres, most)| held.tres.of(*tres).saturating_add(job.of(*tres)) > *most)
+        let full = counts.into_iter().find(|(most, held, _)| is_full(*most, *held)).map(|(_, _, reason)| reason);
+        let is_too_long =
+            || over.and_then(|over| over.max_wall).is_none() && self.max_wall.is_some_and(|most| limit > most);
+        full.or_else(|| is_too_long().then_some(Reason::QosMaxWall))
+    }
+
+    /// Why limits on resources do not let a job start now. `None` if they do. What `over` limits, this QOS does not.
+    pub(super) fn denies_by_tres(&self, over: Option<&Qos>, job: Requested, held: HeldOf) -> Option<Reason> {
+        type Of = fn(&Qos) -> &Limits;
+        let limits = [
+            ((|qos: &Qos| &qos.max_tres_per_job) as Of, Held::default(), Reason::QosMaxTresPerJob),
+            (|qos| &qos.grp_tres, held.all, Reason::QosGrpTres),
+            (|qos| &qos.max_tres_per_user, held.user, Reason::QosMaxTresPerUser),
+            (|qos| &qos.max_tres_per_account, held.account, Reason::QosMaxTresPerAccount),
+        ];
+        let is_over = |of: Of, held: Held| {
+            let own = of(self).iter().filter(|(tres, _)| over.is_none_or(|over| !of(over).contains_key(tres)));
+            own.into_iter().any(|(tres, most)| held.tres.of(*tres).saturating_add(job.of(*tres)) > *most)
         };
-        limits.into_iter().find(|(limits, held, _)| is_over(limits, *held)).map(|(_, _, reason)| reason)
+        limits.into_iter().find(|(of, held, _)| is_over(*of, *held)).map(|(_, _, reason)| reason)
     }
 }

@@ -58,7 +58,7 @@ pub fn judge(case: &Case<'_>) -> CheckResult {
         }
         let judged = match reasons.contains(Reason::PartiallyAdmitted) {
             true => judge_surplus(&well, *job, &waiting),
-            false => judge_waiting((*job, *replica), reasons, &waiting, is_alone_placed),
+            false => judge_waiting((*job, *replica), is_in_several(spec), reasons, &waiting, is_alone_placed),
         };
         judged.map_err(|why| {
             let name = &world.arrivals[job.index()].spec.name;
@@ -126,6 +126,7 @@ fn waiting_at_end(log: &[Record]) -> BTreeMap<(JobId, u32), Histogram> {
 
 fn judge_waiting(
     own: (JobId, u32),
+    is_in_several: bool,
     reasons: &Histogram,
     waiting: &BTreeMap<(JobId, u32), Histogram>,
     is_alone_placed: impl FnOnce() -> bool,
@@ -162,10 +163,18 @@ fn judge_waiting(
     if is_behind && !has_head {
         return Err("nothing else is ahead of it".to_string());
     }
-    if !is_held_by_rule && !is_behind && is_alone_placed() {
+    // The QOS of one of its partitions denies it, and in another one it is behind a job.
+    let is_of_qos = |reason: Reason| (Reason::QosGrpJobs..=Reason::QosMaxTresPerAccount).contains(&reason);
+    let is_denied_in_one = is_in_several && has_head && reasons.iter().any(|(reason, _)| is_of_qos(reason));
+    if !is_held_by_rule && !is_behind && !is_denied_in_one && is_alone_placed() {
         return Err("alone it is placed".to_string());
     }
     Ok(())
+}
+
+/// Whether a job of Slurm is in several partitions.
+fn is_in_several(spec: &JobSpec) -> bool {
+    spec.slurm.as_ref().and_then(|terms| terms.partition.as_ref()).is_some_and(|names| names.contains(','))
 }
 
 /// Judges a pod beyond the number with which Kueue admitted its workload. It ends with the last admitted pod, so one of

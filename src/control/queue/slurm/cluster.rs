@@ -148,7 +148,7 @@ impl Slurm {
 }
 
 /// The places of a job's partitions: those that it names, or the first.
-fn places_of(spec: &JobSpec, place_of: impl Fn(&str) -> Option<usize>) -> SmallVec<[usize; 1]> {
+pub fn places_of(spec: &JobSpec, place_of: impl Fn(&str) -> Option<usize>) -> SmallVec<[usize; 1]> {
     let names = spec.slurm.as_ref().and_then(|terms| terms.partition.as_deref());
     let found: SmallVec<[usize; 1]> =
         names.into_iter().flat_map(|names| names.split(',')).filter_map(place_of).collect();
@@ -156,7 +156,7 @@ fn places_of(spec: &JobSpec, place_of: impl Fn(&str) -> Option<usize>) -> SmallV
 }
 
 /// Why a partition does not allow a job. `None` if it does.
-fn why_not_allowed(partition: &Partition, spec: &JobSpec) -> Option<Reason> {
+pub fn why_not_allowed(partition: &Partition, spec: &JobSpec) -> Option<Reason> {
     let nodes = requested(spec).nodes;
     let limit = spec.estimate.unwrap_or(SimDuration::MAX);
     if partition.max_time.is_some_and(|most| limit > most) {
@@ -178,17 +178,6 @@ fn why_not_allowed(partition: &Partition, spec: &JobSpec) -> Option<Reason> {
         return Some(Reason::AccountNotAllowed);
     }
     None
-}
-
-/// Why no partition of a job allows it. `None` if one does.
-pub fn allowed_nowhere(options: &SlurmOptions, spec: &JobSpec) -> Option<Reason> {
-    let place_of = |name: &str| options.partitions.iter().position(|one| &*one.name == name);
-    let partitions = places_of(spec, place_of).into_iter().filter_map(|place| options.partitions.get(place));
-    let mut refused = None;
-    for partition in partitions {
-        refused = refused.or(Some(why_not_allowed(partition, spec)?));
-    }
-    refused
 }
 
 fn add(sum: &mut Requested, core: &Core, node: NodeId) {

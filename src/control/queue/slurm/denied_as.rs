@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use super::usage::account_of;
-use dryrack_scheduler::slurm::{Qos, Requested};
+use super::usage::{account_of, qos_of};
+use dryrack_scheduler::slurm::{LimitingQos, Qos, Requested};
 use dryrack_units::SimDuration;
 use dryrack_workload::JobSpec;
 
-/// What decides, beside the running jobs, whether a QOS denies a job. Jobs for which this is equal get equal answers.
+/// What decides, beside the running jobs, whether QOS deny a job in a partition. Jobs for which this is equal get equal
+/// answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DeniedAs {
-    /// `None` if the QOS has no limits.
+    /// The job's own QOS. `None` if no QOS has limits.
     qos: Option<Arc<str>>,
     /// `None` if no limit counts users.
     user: Option<Arc<str>>,
@@ -22,16 +23,22 @@ pub struct DeniedAs {
 }
 
 impl DeniedAs {
-    pub fn of(qos: &Qos, spec: &JobSpec, requested: Requested, limit: SimDuration) -> DeniedAs {
-        if !qos.has_limits() {
+    pub fn of(limiting: LimitingQos<'_>, spec: &JobSpec, requested: Requested, limit: SimDuration) -> DeniedAs {
+        if !limiting.has_limits() {
             return DeniedAs::default();
         }
+        let read = limiting.each().map(|qos| qos.read_of(requested));
+        let widest = |one: Requested, other: Requested| Requested {
+            nodes: one.nodes.max(other.nodes),
+            cpus: one.cpus.max(other.cpus),
+            gpus: one.gpus.max(other.gpus),
+        };
         DeniedAs {
-            qos: Some(Arc::clone(&qos.name)),
-            user: spec.user.clone().filter(|_| qos.counts_users()),
-            account: account_of(spec).clone().filter(|_| qos.counts_accounts()),
-            requested: qos.read_of(requested),
-            is_too_long: qos.is_too_long(limit),
+            qos: qos_of(spec).cloned(),
+            user: spec.user.clone().filter(|_| limiting.each().any(Qos::counts_users)),
+            account: account_of(spec).clone().filter(|_| limiting.each().any(Qos::counts_accounts)),
+            requested: read.fold(Requested::default(), widest),
+            is_too_long: limiting.is_too_long(limit),
         }
     }
 }

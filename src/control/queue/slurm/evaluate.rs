@@ -1,10 +1,10 @@
 //! Whether a job would be placed in a Slurm cluster. The order of the queue does not count.
 
 use super::Ground;
-use super::cluster::{allowed_nowhere, requested};
+use super::cluster::{places_of, why_not_allowed};
+use super::limits::never_by_qos;
 use super::pass::with_closed;
 use super::section::ReservedNodes;
-use super::usage::qos_of;
 use crate::core::Core;
 use crate::queue::Queue;
 use crate::queue::slots::plain::{Nodes, fleet_with_only};
@@ -12,8 +12,8 @@ use crate::queue::slots::time::{SECOND, YEAR, down_to};
 use dryrack_event::{Histogram, Reason, Refusal};
 use dryrack_fleet::Fleet;
 use dryrack_scheduler::evaluate;
-use dryrack_scheduler::slurm::{HeldOf, SlurmOptions, demand_in};
-use dryrack_units::{SimDuration, SimTime};
+use dryrack_scheduler::slurm::{Partition, SlurmOptions, demand_in};
+use dryrack_units::SimTime;
 use dryrack_workload::JobSpec;
 
 /// Why a job would not be placed; `None` and no reason if it would.
@@ -48,7 +48,8 @@ impl Queue {
         let slurm = self.slurm.as_ref().expect("the caller has it");
         let all = |refusal, reason| (Some(refusal), Histogram::of(reason, core.fleet.len().max(1) as u32));
         let options = core.profile.slurm.as_ref();
-        let by_qos = || options.and_then(|options| never_by_qos(options, spec));
+        let partition = &slurm.partitions[section].options;
+        let by_qos = || options.and_then(|options| never_by_qos(options, partition, spec));
         if let Some(reason) = slurm.why_not_allowed(spec, section).or_else(by_qos) {
             return all(Refusal::Never, reason);
         }
@@ -62,18 +63,12 @@ impl Queue {
                 return all(Refusal::Unfit, Reason::Reservation);
             }
         }
-        if let Some(reason) = self.denied_by_qos(core, spec) {
+        if let Some(reason) = self.denied_by_qos(core, spec, section) {
             return all(Refusal::Unfit, reason);
         }
         let ground = Ground { section: &slurm.partitions[section], reservations: &slurm.reservations, own };
         on_ground(core, spec, &ground, is_one_of_several)
     }
-}
-
-/// Why the QOS of a job does not let it start even if nothing else runs. `None` if it does.
-fn never_by_qos(options: &SlurmOptions, spec: &JobSpec) -> Option<Reason> {
-    let qos = options.qos(qos_of(spec)?)?;
-    qos.denies(requested(spec), spec.estimate.unwrap_or(SimDuration::MAX), HeldOf::default())
 }
 
 /// Why a job does not start in a Slurm cluster from `now` on even if nothing else runs, whatever the nodes are. `None` if
@@ -84,7 +79,20 @@ pub(crate) fn never_starts(options: &SlurmOptions, spec: &JobSpec, now: SimTime)
         let own = options.reservations.iter().find(|one| &*one.name == name)?;
         (now >= own.end()).then_some(Reason::Reservation)
     };
-    allowed_nowhere(options, spec).or_else(|| never_by_qos(options, spec)).or_else(is_over)
+    starts_nowhere(options, spec).or_else(is_over)
+}
+
+/// Why a job starts in none of its partitions even if nothing else runs, whatever the nodes are. `None` if it does in one.
+fn starts_nowhere(options: &SlurmOptions, spec: &JobSpec) -> Option<Reason> {
+    let all_nodes = [Partition::of_all_nodes()];
+    let partitions = if options.partitions.is_empty() { &all_nodes[..] } else { &options.partitions };
+    let mut refused = None;
+    for place in places_of(spec, |name| partitions.iter().position(|one| &*one.name == name)) {
+        let partition = &partitions[place];
+        let why = why_not_allowed(partition, spec).or_else(|| never_by_qos(options, partition, spec))?;
+        refused = refused.or(Some(why));
+    }
+    refused
 }
 
 /// The answer if only the nodes of the ground count that no reservation keeps from the job.

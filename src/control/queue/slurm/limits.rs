@@ -9,7 +9,7 @@ use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::queue::Queue;
 use dryrack_event::Reason;
-use dryrack_scheduler::slurm::Qos;
+use dryrack_scheduler::slurm::{HeldOf, LimitingQos, Partition, Qos, SlurmOptions};
 use dryrack_units::SimDuration;
 use dryrack_workload::JobSpec;
 
@@ -36,38 +36,51 @@ impl Queue {
         }
     }
 
-    /// Why the QOS of a job does not let it start now. `None` if it does.
-    pub(super) fn denied_by_qos(&self, core: &Core, spec: &JobSpec) -> Option<Reason> {
-        let name = qos_of(spec)?;
-        let qos = core.profile.slurm.as_ref()?.qos(name)?;
-        let usage = self.slurm.as_ref()?.usage.get(name);
-        let held = usage.map(|usage| usage.held_of(spec, qos)).unwrap_or_default();
-        qos.denies(requested(spec), limit_of_spec(spec), held)
+    /// Why no QOS lets a job start now in one of its partitions. `None` if they do.
+    pub(super) fn denied_by_qos(&self, core: &Core, spec: &JobSpec, section: usize) -> Option<Reason> {
+        let slurm = self.slurm.as_ref()?;
+        let held = |qos: &Qos| slurm.usage.get(&qos.name).map(|usage| usage.held_of(spec, qos)).unwrap_or_default();
+        slurm.limiting_qos(core, spec, section).denies(requested(spec), limit_of_spec(spec), held)
     }
 }
 
+/// Why QOS do not let a job start in a partition even if nothing else runs. `None` if they do.
+pub(super) fn never_by_qos(options: &SlurmOptions, partition: &Partition, spec: &JobSpec) -> Option<Reason> {
+    let limiting = options.limiting_qos(partition, qos_of(spec).map(|name| &**name));
+    limiting.denies(requested(spec), limit_of_spec(spec), |_| HeldOf::default())
+}
+
 impl Slurm {
-    /// What decides, beside time and the running jobs, whether a job is denied. `None` if nothing can deny it.
-    pub(super) fn denied_as(&self, core: &Core, spec: &JobSpec) -> Option<DeniedAs> {
-        if !self.may_deny(core, spec) {
-            return None;
-        }
+    /// The QOS that limit a job in one of its partitions.
+    fn limiting_qos<'c>(&self, core: &'c Core, spec: &JobSpec, section: usize) -> LimitingQos<'c> {
+        let name = qos_of(spec).map(|name| &**name);
         let options = core.profile.slurm.as_ref();
-        let qos = options.zip(qos_of(spec)).and_then(|(options, name)| options.qos(name));
-        Some(qos.map_or_else(DeniedAs::default, |qos| DeniedAs::of(qos, spec, requested(spec), limit_of_spec(spec))))
+        options.map(|options| options.limiting_qos(&self.partitions[section].options, name)).unwrap_or_default()
     }
 
-    /// Whether the reservation or the QOS of a job can deny it at some time.
+    /// What decides, beside time and the running jobs, whether a job of one partition is denied. `None` if nothing can deny
+    /// it.
+    pub(super) fn denied_as(&self, core: &Core, spec: &JobSpec, section: usize) -> Option<DeniedAs> {
+        let is_deniable = self.may_deny(core, spec);
+        is_deniable.then(|| {
+            let limiting = self.limiting_qos(core, spec, section);
+            DeniedAs::of(limiting, spec, requested(spec), limit_of_spec(spec))
+        })
+    }
+
+    /// Whether the reservation or a QOS of a job can deny it at some time in some of its partitions.
     pub(super) fn may_deny(&self, core: &Core, spec: &JobSpec) -> bool {
-        let options = core.profile.slurm.as_ref();
-        let qos = options.zip(qos_of(spec)).and_then(|(options, name)| options.qos(name));
-        self.reservation_of(core, spec).is_some() || qos.is_some_and(Qos::has_limits)
+        let has_limits = |section| self.limiting_qos(core, spec, section).has_limits();
+        self.reservation_of(core, spec).is_some() || self.sections_of(spec).into_iter().any(has_limits)
     }
 
     fn add_usage(&mut self, core: &Core, index: ReplicaIndex) {
+        let Some(placement) = &core.store[index].placement else { return };
         let spec = &core.store.job_of(index).spec;
-        let (Some(name), Some(placement)) = (qos_of(spec), &core.store[index].placement) else { return };
         let held = held_by(placement.claims());
-        self.usage.entry(Arc::clone(name)).or_default().add(spec, held);
+        let limiting = self.limiting_qos(core, spec, self.section_of(core, index));
+        for qos in limiting.each() {
+            self.usage.entry(Arc::clone(&qos.name)).or_default().add(spec, held);
+        }
     }
 }

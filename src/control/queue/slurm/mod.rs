@@ -1,6 +1,6 @@
 //! What Slurm's main scheduler and sched/backfill know of a job besides its resources: its partition ([`ground`]), its
 //! priority ([`priority`]), what its user and account have used ([`fair`]), its advance reservation, and the limits of
-//! its QOS ([`limits`]).
+//! its QOS and of the partition's ([`limits`]).
 //!
 //! The main scheduler ([`pass`]) visits all waiting jobs: those with an advance reservation first, then in order of the
 //! partition's tier and the job's priority. A job that its partition, QOS or reservation does not allow is passed over. A
@@ -71,20 +71,20 @@ impl Queue {
     pub(in crate::queue) fn denied(&self, core: &Core, own: InPartition) -> Option<Reason> {
         let slurm = self.slurm.as_ref()?;
         let not_allowed = slurm.why_not_allowed(&core.store.job_of(own.replica).spec, own.section);
-        not_allowed.or_else(|| self.why_denied(core, own.replica))
+        not_allowed.or_else(|| self.why_denied(core, own))
     }
 
-    /// Why a job's reservation or QOS does not let it start now. `None` if they do.
-    fn why_denied(&self, core: &Core, index: ReplicaIndex) -> Option<Reason> {
+    /// Why a job's reservation or a QOS does not let it start now in one of its partitions. `None` if they do.
+    fn why_denied(&self, core: &Core, own: InPartition) -> Option<Reason> {
         let slurm = self.slurm.as_ref()?;
-        let spec = &core.store.job_of(index).spec;
+        let spec = &core.store.job_of(own.replica).spec;
         if let Some(own) = slurm.reservation_of(core, spec) {
             let ReservedNodes { from, until, .. } = &slurm.reservations[own];
             if core.now < *from || core.now >= *until {
                 return Some(Reason::Reservation);
             }
         }
-        self.denied_by_qos(core, spec)
+        self.denied_by_qos(core, spec, own.section)
     }
 
     /// The tier and the priority of a replica, in the partition in which they are highest. Both are 0 if the profile has

@@ -132,7 +132,7 @@ impl Queue {
             let is_in_vain = !fits && has_better && not_allowed.is_none();
             (key, Grounds { section, reservation, not_allowed, is_in_vain })
         };
-        let denied_as = if sections.len() == 1 { slurm.denied_as(core, spec) } else { None };
+        let denied_as = if let [section] = sections[..] { slurm.denied_as(core, spec, section) } else { None };
         let places: SmallVec<[_; 1]> = sections.into_iter().zip(fits).map(place_in).collect();
         self.slurm.iter_mut().for_each(|slurm| slurm.visits.insert(index, &places, denied_as.as_ref()));
     }

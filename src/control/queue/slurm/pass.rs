@@ -158,7 +158,7 @@ impl Queue {
             is_left_out || blocked.blocks(grounds.section, grounds.reservation)
         };
         let mut passed: SmallVec<[Visit; 4]> = SmallVec::new();
-        let why_denied = |index: ReplicaIndex| self.why_denied(core, index);
+        let why_denied = |own: InPartition| self.why_denied(core, own);
         let (is_blocked, why_denied, changes) = (&is_blocked, &why_denied, blocked.changes);
         let outlook = Outlook { is_blocked, why_denied, tells_blocked, changes };
         let next = walk.next(visits, &outlook, |visit| passed.push(visit))?;
@@ -187,7 +187,7 @@ impl Queue {
             }
             return;
         }
-        if let Some(reason) = self.why_denied(core, index) {
+        if let Some(reason) = self.why_denied(core, own) {
             return self.say(core, own, Said::Denied(reason), unsaid);
         }
         match self.decide_beside_blocked(core, own, blocked) {

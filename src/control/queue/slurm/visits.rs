@@ -285,7 +285,7 @@ pub struct Walk {
 pub struct Outlook<'p> {
     pub is_blocked: &'p dyn Fn(Grounds) -> bool,
     /// Why a job is denied, if it is.
-    pub why_denied: &'p dyn Fn(ReplicaIndex) -> Option<Reason>,
+    pub why_denied: &'p dyn Fn(InPartition) -> Option<Reason>,
     /// Whether jobs that were denied and are blocked now must be told so.
     pub tells_blocked: bool,
     /// How many jobs have started and how many times something was blocked since the pass began.
@@ -340,7 +340,7 @@ impl Walk {
                 self.next.extend(whole.filter(|other| *other >= visit).map(|other| Reverse((other, Turn::OfJob))));
                 continue;
             }
-            if told.is_some() && (outlook.why_denied)(visit.replica()) == told {
+            if told.is_some() && (outlook.why_denied)(visits.place_of(visit)) == told {
                 self.batches[visit.group as usize] = Vec::new().into_iter();
                 self.passed_over.push(visit.group);
                 continue;
@@ -383,7 +383,7 @@ impl Walk {
             *has_passed_over |= first != visit;
             let Some(visit) = visit else { return false };
             let is_blocked = (outlook.is_blocked)(common.grounds);
-            if !is_blocked && (outlook.why_denied)(visit.replica()) == common.told {
+            if !is_blocked && (outlook.why_denied)(visits.place_of(visit)) == common.told {
                 return true;
             }
             if !is_blocked || outlook.tells_blocked {
