@@ -566,7 +566,7 @@ impl<'a> World<'a> {
                 self.downloads.clear(now, id);
                 inputs.push(Input::Fleet(FleetFact::NodeReported { node: id, state: NodeState::Gone }));
                 for attempt in self.attempts_on(id) {
-                    self.leave(now, attempt);
+                    self.interrupt(now, attempt);
                     let attempt = self.attempts.get_mut(&attempt).expect("just listed");
                     attempt.alive = false;
                     attempt.epoch += u32::from(attempt.stops_at.is_none());
@@ -598,13 +598,10 @@ impl<'a> World<'a> {
             if !known.alive || known.stops_at.is_some() {
                 continue;
             }
+            self.interrupt(now, attempt);
+            let known = self.attempts.get_mut(&attempt).expect("just listed");
             known.alive = false;
             known.epoch += 1;
-            if let Some(since) = self.leave(now, attempt) {
-                let known = &self.attempts[&attempt];
-                self.checkpoints.interrupt(attempt, known.course(), now.since(since), false);
-            }
-            let known = &self.attempts[&attempt];
             let placement = known.placement.as_ref().expect("it runs on a node");
             let witness = placement.claims().iter().any(|claim| self.nodes[claim.node.index()].heard);
             match witness {
@@ -615,6 +612,16 @@ impl<'a> World<'a> {
                 }
                 false => self.nodes[id.index()].unsent.push((attempt, Lifecycle::NodeFailed)),
             }
+        }
+    }
+
+    /// An attempt loses the work since its last checkpoint, because a node or a GPU of it fails. An attempt that stops has
+    /// written its last checkpoint.
+    fn interrupt(&mut self, now: SimTime, attempt: AttemptId) {
+        let works_since = self.leave(now, attempt);
+        let known = &self.attempts[&attempt];
+        if let Some(since) = works_since.filter(|_| known.alive && known.stops_at.is_none()) {
+            self.checkpoints.interrupt(attempt, known.course(), now.since(since), false);
         }
     }
 
@@ -655,7 +662,7 @@ impl<'a> World<'a> {
                 .any(|claim| claim.node == gpu.node && claim.gpus.iter().any(|part| part.index == gpu.index));
             if holds && known.alive {
                 known.epoch += 1;
-                self.leave(now, attempt);
+                self.interrupt(now, attempt);
                 self.tell(now, attempt, Lifecycle::GpuFailed, inputs);
             }
         }
