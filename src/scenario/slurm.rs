@@ -10,10 +10,10 @@ use super::world::World;
 use dryrack_control::Profile;
 use dryrack_fleet::NodeShape;
 use dryrack_scheduler::slurm::{
-    Associations, DEFAULT_QOS, MEMBER, Partition, Reservation, SlurmOptions, partition_label, reservation_label,
+    Associations, DEFAULT_QOS, MEMBER, Partition, Qos, Reservation, SlurmOptions, partition_label, reservation_label,
 };
 use dryrack_units::SimDuration;
-use dryrack_workload::{Arrival, Demand, DemandKind, SlurmTerms};
+use dryrack_workload::{Arrival, Demand, DemandKind, Gang, SlurmTerms};
 use dryrack_yaml::{Fields, Node, Report, Span, Tree, is_pattern, matches_pattern};
 
 /// The keys of a job that only a profile that schedules like Slurm understands.
@@ -114,9 +114,31 @@ pub(super) fn terms(
             );
         }
     }
+    warn_of_node_limits(fields, demand, slurm, (&partitions, qos.as_deref()), report);
     let reservation = reservation.map(|reservation| Arc::clone(&reservation.name));
     let requeue = fields.value("requeue", report).unwrap_or(slurm.job_requeue);
     Some(Arc::new(SlurmTerms { partition, account, qos, reservation, requeue }))
+}
+
+/// Warns about a job whose number of nodes is not known before it is placed, if something limits this number.
+fn warn_of_node_limits(
+    fields: &Fields<'_>,
+    demand: &Demand,
+    slurm: &SlurmOptions,
+    (partitions, qos): (&[&Partition], Option<&str>),
+    report: &mut Report,
+) {
+    let all_nodes = Partition::of_all_nodes();
+    let partitions = if partitions.is_empty() { &[&all_nodes][..] } else { partitions };
+    let is_limited = |partition: &&Partition| {
+        let mut limiting = slurm.limiting_qos(partition, qos).each();
+        partition.max_nodes.is_some() || partition.min_nodes.is_some() || limiting.any(Qos::limits_nodes)
+    };
+    if demand.tasks > 1 && demand.gang != Gang::Spread && partitions.iter().any(is_limited) {
+        let message = "the tasks may get several nodes, but they count as one node for limits on nodes";
+        let help = "add `gang: spread`, with which each task has a node of its own";
+        report.warning(fields.place(), message, help);
+    }
 }
 
 /// The account of a job: the one that it names, or the default account of its user. If the cluster has accounts, the

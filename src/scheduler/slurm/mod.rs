@@ -10,6 +10,7 @@ mod multifactor;
 mod no_time;
 mod preempt;
 mod preempt_mode;
+mod preemptors;
 mod qos;
 mod reservation;
 
@@ -19,6 +20,7 @@ pub use multifactor::{Multifactor, Requested, Shares, Tres, multifactor};
 pub use preempt::Ranked;
 use preempt_mode::{ClusterPreemptMode, mode_of_cluster};
 pub use preempt_mode::{PreemptMode, PreemptType};
+pub use preemptors::Preemptors;
 pub use qos::{DEFAULT_QOS, Held, HeldOf, Limits, Qos};
 pub use reservation::Reservation;
 

@@ -114,6 +114,12 @@ impl Qos {
         self.max_jobs_per_account.is_some() || !self.max_tres_per_account.is_empty()
     }
 
+    /// Whether a limit counts nodes.
+    pub fn limits_nodes(&self) -> bool {
+        let limits = [&self.max_tres_per_job, &self.grp_tres, &self.max_tres_per_user, &self.max_tres_per_account];
+        limits.iter().any(|limits| limits.contains_key(&Tres::Node))
+    }
+
     /// The part of a request that limits read. What no limit reads is zero.
     pub fn read_of(&self, job: Requested) -> Requested {
         let limits = [&self.max_tres_per_job, &self.grp_tres, &self.max_tres_per_user, &self.max_tres_per_account];

@@ -16,7 +16,8 @@ use dryrack_event::Reason;
 use dryrack_fleet::NodeClaim;
 use dryrack_ids::NodeId;
 use dryrack_scheduler::slurm::{
-    Multifactor, Partition, PreemptMode, Requested, Reservation, SlurmOptions, partition_label, reservation_label,
+    Multifactor, Partition, PreemptMode, Preemptors, Requested, Reservation, SlurmOptions, partition_label,
+    reservation_label,
 };
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::{Gang, JobSpec};
@@ -38,6 +39,8 @@ pub struct Slurm {
     /// A computation of priorities at this time or later is the last that changes an order, unless another job comes,
     /// begins or ends.
     pub settled: SimTime,
+    /// How jobs come before those that they may preempt.
+    pub preemptors: Preemptors,
     /// What accounts and their users have used, if the cluster has accounts.
     pub fair: Option<FairShares>,
     /// The partition in which each job of several partitions runs.
@@ -76,6 +79,7 @@ impl Slurm {
             cluster: Requested::default(),
             calculated: SimTime::ZERO,
             settled: SimTime::ZERO,
+            preemptors: Preemptors::of(options),
             fair: FairShares::of(options),
             chosen: BTreeMap::new(),
             graced: BTreeMap::new(),

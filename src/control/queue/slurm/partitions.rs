@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 use super::cluster::Slurm;
 use super::pass::demand_on;
+use super::usage::qos_of;
 use super::visits::{Grounds, InPartition, Visits};
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
@@ -71,12 +72,17 @@ struct OfSeveral {
 }
 
 impl Slurm {
-    /// The tier and the priority of a replica in one of its partitions. Jobs with an advance reservation come first, and
-    /// then jobs of partitions with a higher tier (`sort_job_queue2` in `src/slurmctld/job_scheduler.c`).
+    /// The tier and the priority of a replica in one of its partitions. Jobs that may preempt others come before them. Then
+    /// jobs with an advance reservation come first, and then jobs of partitions with a higher tier (`sort_job_queue2` in
+    /// `src/slurmctld/job_scheduler.c`).
     pub(super) fn standing_in(&self, core: &Core, index: ReplicaIndex, section: usize) -> (u32, u32) {
         let section = &self.partitions[section];
-        let has_reservation = self.reservation_of(core, &core.store.job_of(index).spec).is_some();
-        let tier = (u32::from(has_reservation) << u16::BITS) + u32::from(section.options.priority_tier);
+        let spec = &core.store.job_of(index).spec;
+        let rank = self.preemptors.rank(&section.options, qos_of(spec).map(|name| &**name));
+        let has_reservation = self.reservation_of(core, spec).is_some();
+        let tier = (u32::from(rank) << (u16::BITS + 1))
+            + (u32::from(has_reservation) << u16::BITS)
+            + u32::from(section.options.priority_tier);
         (tier, self.priority_of(core, index, section))
     }
 
