@@ -424,7 +424,7 @@ reasons! {
     QosMaxJobsPerAccount => "qos_max_jobs_per_account", "its account has reached the limit of running jobs of its QOS or its partition's";
     QosMaxWall => "qos_max_wall", "QOSMaxWallDurationPerJobLimit: its time limit exceeds that of its QOS or its partition's";
     QosMaxTresPerJob => "qos_max_tres_per_job", "asks for more than its QOS or its partition's allows for one job";
-    QosGrpTres => "qos_grp_tres", "QOSGrpGRES, QOSGrpCpuLimit or QOSGrpNodeLimit: all jobs of its QOS, or of its partition, would exceed the limit together";
+    QosGrpTres => "qos_grp_tres", "QOSGrpGRES, QOSGrpCpuLimit or QOSGrpNodeLimit: all jobs of its QOS or its partition's together would exceed the limit";
     QosMaxTresPerUser => "qos_max_tres_per_user",
         "QOSMaxGRESPerUser, QOSMaxCpuPerUserLimit or QOSMaxNodePerUserLimit: its user would exceed the limit of its QOS or its partition's";
     QosMaxTresPerAccount => "qos_max_tres_per_account", "its account would exceed the limit of its QOS or its partition's";

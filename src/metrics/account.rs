@@ -149,6 +149,7 @@ impl RunAccount {
             for (number, replica) in job.replicas.iter_mut().enumerate() {
                 if is_waiting(replica.phase) {
                     charge(&mut self.waits, replica, self.now);
+                    self.waits.again.open += u64::from(replica.placed.is_some());
                 }
                 if replica.holding {
                     let attempt = AttemptId { job: JobId::new(id), replica: number as u32, number: replica.attempt };
@@ -563,7 +564,11 @@ fn is_waiting(phase: Phase) -> bool {
 }
 
 fn charge(waits: &mut WaitAccount, replica: &mut ReplicaAccount, now: SimTime) {
-    waits.charge(replica.blame, now.since(replica.waiting_since));
+    let length = now.since(replica.waiting_since);
+    waits.charge(replica.blame, length);
+    if replica.placed.is_some() {
+        waits.again.time += u128::from(length.as_nanos());
+    }
     replica.waiting_since = now;
 }
 

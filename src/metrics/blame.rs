@@ -20,10 +20,21 @@ pub struct WaitAccount {
     waited: BTreeMap<Blame, u128>,
     /// The time before a decision gave a reason.
     pub unexplained: u128,
+    /// The part of the waits that came after a first place: replicas that were preempted or lost, and waited again.
+    pub again: WaitsAgain,
     /// The number of changes to nodes so far.
     changes: u64,
     /// The last hold that was analysed. It is kept because many holds of the same instant have equal demands.
     last: Option<FoundCause>,
+}
+
+/// The waits of replicas that had a place before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WaitsAgain {
+    /// The total of these waits, in nanoseconds.
+    pub time: u128,
+    /// The number of replicas that wait again at the end.
+    pub open: u64,
 }
 
 /// The cause that was found for a demand's wait after `changes` changes of nodes.
@@ -60,6 +71,7 @@ impl WaitAccount {
     pub(super) fn forget(&mut self) {
         self.waited.clear();
         self.unexplained = 0;
+        self.again = WaitsAgain::default();
     }
 
     /// The cause of a job's wait. `led` is the leading reason of its hold, and `nodes` are in their state at the time

@@ -29,7 +29,7 @@ mod usage_account;
 mod value;
 
 pub use account::{PAST_ESTIMATE, RunAccount, Stint};
-pub use blame::{Blame, Shortages, WaitAccount};
+pub use blame::{Blame, Shortages, WaitAccount, WaitsAgain};
 pub use definitions::{METRICS, Metrics, WAIT_PERCENTS, quantile, wait_quantiles};
 pub use finished::{JobFigures, Row};
 pub use fragment_account::FragmentAccount;

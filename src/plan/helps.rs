@@ -52,9 +52,10 @@ pub struct Saving {
 /// never placed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WaitTotal {
-    /// The sum of the waits that are over, in nanoseconds.
+    /// The sum of the waits that are over, in nanoseconds. Waits after a preemption or a loss count up to the end.
     over: u128,
-    /// The number of replicas that still wait at the end of the run, and the sum of the times of their submission.
+    /// The number of replicas that still wait at the end of the run, and the sum of the times from which on they count
+    /// here: their submission, or the end if they had a place before.
     waiting: u128,
     since: u128,
     /// The number of replicas that could not be placed even if every node were ready and empty. They have no wait.
@@ -74,7 +75,15 @@ fn ended_early(accounts: &RunAccount) -> u64 {
 
 impl WaitTotal {
     pub fn of(accounts: &RunAccount) -> WaitTotal {
-        let mut total = WaitTotal { end: accounts.now, ended_early: ended_early(accounts), ..WaitTotal::default() };
+        let again = accounts.waits.again;
+        let mut total = WaitTotal {
+            over: again.time,
+            waiting: u128::from(again.open),
+            since: u128::from(again.open) * u128::from(accounts.now.as_nanos()),
+            end: accounts.now,
+            ended_early: ended_early(accounts),
+            ..WaitTotal::default()
+        };
         accounts.each_row(|row| match row.placed.or(row.ended) {
             _ if row.is_unplaceable => total.never += 1,
             Some(until) => total.over += u128::from(until.since(row.wanted).as_nanos()),

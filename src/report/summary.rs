@@ -8,7 +8,9 @@ use dryrack_engine::Standing;
 use dryrack_event::{Outcome, Phase};
 use dryrack_expect::Verdict;
 use dryrack_ids::AttemptId;
-use dryrack_metrics::{Blame, Function, JobAccount, Metrics, ReplicaAccount, RunAccount, Series, Value, wait_sections};
+use dryrack_metrics::{
+    Blame, Function, JobAccount, Metrics, ReplicaAccount, RunAccount, Series, Value, WaitsAgain, wait_sections,
+};
 use dryrack_units::{SimDuration, SimTime, counted, grouped};
 
 pub struct Heading<'a> {
@@ -161,6 +163,7 @@ fn waited(accounts: &RunAccount, metrics: &Metrics, heading: &Heading) -> String
     if metrics.get("instance_hours") != Some(Value::Undefined) {
         text.push_str(&started(accounts));
     }
+    text.push_str(&again(accounts));
     let waits = accounts.waits.by_blame();
     text.push_str(&because(&waits, accounts.waits.unexplained));
     text + &still_waiting(accounts)
@@ -198,6 +201,21 @@ fn interval_line(accounts: &RunAccount) -> String {
         None => format!(", 95th percentile {} or more", time(low)),
     });
     format!("interval   mean {} to {}{most} (95% confidence, from {of})\n", time(low), time(high))
+}
+
+/// A line such as `again      29h00m in all, after preemptions and losses`; empty if nobody waited again.
+fn again(accounts: &RunAccount) -> String {
+    let WaitsAgain { time, open } = accounts.waits.again;
+    if time == 0 {
+        return String::new();
+    }
+    let open = match open {
+        0 => String::new(),
+        1 => "; 1 replica still does".to_string(),
+        more => format!("; {more} replicas still do"),
+    };
+    let total = SimDuration::from_nanos(u64::try_from(time).unwrap_or(u64::MAX));
+    format!("again      {} in all, after preemptions or losses{open}\n", about(total))
 }
 
 /// A line such as `because    67% insufficient_gpus, 30% insufficient_cpu, 3% other reasons`: shares of the total wait.

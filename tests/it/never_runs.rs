@@ -456,7 +456,7 @@ fn a_bound_on_waiting_fails_if_a_limit_keeps_out_a_job_for_good() {
         (slurm(", max_wall: 5m", "qos: lab, gpus: 8, duration: 10m, time_limit: 20m"), "its time limit exceeds that of its QOS"),
         (
             slurm(", grp_tres: {gres/gpu: 4}", "qos: lab, gpus: 8, duration: 10m, time_limit: 20m"),
-            "all jobs of its QOS together would exceed the limit even if nothing else runs",
+            "all jobs of its QOS or its partition's together would exceed the limit even if nothing else runs",
         ),
         (
             "policies: {quotas: {lab: {gpus: 4}}}\njobs:\n  - {name: ok, count: 30, project: lab, gpus: 1, duration: 10m, \

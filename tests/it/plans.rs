@@ -19,6 +19,7 @@ trials! {
         a_plan_sets_the_scenario_of_every_alternative,
         what_helps_most_is_what_a_run_with_it_saves,
         what_can_never_run_saves_no_hours,
+        waits_after_a_loss_are_saved_too,
         an_answer_stays_if_a_change_cannot_be_run,
         the_alternatives_are_shown_with_the_cheapest_that_will_do_first,
         a_plan_of_picked_nodes_runs_and_its_hash_depends_on_the_pick,
@@ -299,6 +300,24 @@ jobs:
     let command = "dryrack what-helps ten.yaml --set params.gpus=8 --seeds 1..2 --out DIR";
     let html = html.replace("<span class=\"flag\">", "").replace("</span>", "");
     assert!(html.contains(command), "{html}");
+}
+
+/// Both nodes are full until 30h. At 1h, one of them is lost for good, so its job waits again until the other is free.
+fn waits_after_a_loss_are_saved_too() {
+    let dir = empty();
+    let scenario = "\
+scenario: A lost job waits
+profile: fifo
+nodes: [{name: n, count: 2, cpus: 8}]
+jobs: [{name: lost, cpus: 8, duration: 2h}, {name: long, cpus: 8, duration: 30h}]
+faults: [{at: 1h, node: n-0, becomes: gone}]
+";
+    std::fs::write(dir.path().join("lost.yaml"), scenario).expect("a folder of our own");
+    let text = stdout(dir.path(), &["run", "lost.yaml"], 0);
+    assert!(text.contains("again      1d05h in all, after preemptions or losses\n"), "{text}");
+    let text = stdout(dir.path(), &["what-helps", "lost.yaml"], 0);
+    assert!(text.contains("All replicas together wait 29.0 h with 1 seed."), "{text}");
+    assert!(text.contains("one more node like n (8 cores and no GPU): 29.0 h, or 100%"), "{text}");
 }
 
 /// An answer stays if a change of it cannot be run, and a node whose name needs quotes can be lost.
