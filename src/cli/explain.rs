@@ -1,6 +1,7 @@
 //! `dryrack explain`: says why a job waits, or why it is placed where it is.
 
 mod admission;
+mod ahead;
 mod change;
 mod refused;
 mod safety;
@@ -17,7 +18,7 @@ use super::output::{Format, print, print_json};
 use super::replay::profile_of;
 use change::least_change;
 use dryrack_control::AnalysesAhead;
-use dryrack_engine::{Explanation, ReplicaStanding, UnmetDependency, explain as explain_job};
+use dryrack_engine::{Explanation, HeldAhead, ReplicaStanding, UnmetDependency, explain as explain_job};
 use dryrack_event::{Event, Histogram, Input, Outcome, Phase, Reason, Record, RecordBody, Refusal};
 use dryrack_fleet::{NodeState, Placement};
 use dryrack_ids::{AttemptId, GpuId, JobId, Names};
@@ -241,6 +242,7 @@ fn why_nowhere(
     {
         text.push_str(&format!("\nwhy not, as decided at {at}\n{}", refusals(reasons)));
     }
+    text.push_str(&ahead::lines(&explained.ahead, names));
     text.push_str(&awaits(&explained.awaits, names));
     let is_awaited = |job: &JobId| explained.awaits.iter().any(|other| other.on.job == *job);
     let holders: Vec<JobId> = explained.turns.iter().copied().filter(|job| !is_awaited(job)).collect();
@@ -252,30 +254,17 @@ fn why_nowhere(
     let all = |is_so: fn(Reason) -> bool| held.is_some_and(|held| held.iter().all(|(reason, _)| is_so(reason)));
     match &now.decision {
         // What is examined now are the nodes of all partitions of a Slurm job together, which is no place for it.
-        Decision::Place(_) if any(lies_not_in_nodes) && (never || !all(lies_not_in_nodes)) => {}
-        Decision::Place(_) if any(lies_not_in_nodes) => {
+        Decision::Place(_) if any(Reason::lies_not_in_nodes) && (never || !all(Reason::lies_not_in_nodes)) => {}
+        Decision::Place(_) if any(Reason::lies_not_in_nodes) => {
             text.push_str(&format!("\notherwise it would fit now:\n{}", candidates(now, names)));
         }
         // While a rule of Slurm keeps the job out, no change of a node would let it start.
-        _ => text.push_str(&why_not(now, if any(is_rule_of_slurm) { Tasks::Untried } else { tasks }, names)),
+        _ => {
+            let tasks = if any(is_rule_of_slurm) { Tasks::Untried } else { tasks };
+            text.push_str(&why_not(now, tasks, &explained.ahead, names));
+        }
     }
     text
-}
-
-/// Whether this reason to wait would remain even if the nodes had more free resources.
-fn lies_not_in_nodes(reason: Reason) -> bool {
-    matches!(
-        reason,
-        Reason::QuotaExceeded
-            | Reason::QueueOrder
-            | Reason::BackingOff
-            | Reason::DecidedOutside
-            | Reason::Dependency
-            | Reason::DependencyNeverSatisfied
-            | Reason::ArrayTaskLimit
-            | Reason::QosNotAllowed
-    ) || (Reason::PartitionMismatch..=Reason::QosMaxTresPerAccount).contains(&reason)
-        || (Reason::LocalQueueMissing..=Reason::PartiallyAdmitted).contains(&reason)
 }
 
 /// Whether a rule of Slurm keeps a job out for this reason, whatever the nodes have free.
@@ -362,7 +351,7 @@ fn queue(before: &AnalysesAhead, names: &Names) -> String {
 }
 
 /// The explanation of a waiting job, from one examination of the fleet.
-fn why_not(examination: &Examination, tasks: Tasks, names: &Names) -> String {
+fn why_not(examination: &Examination, tasks: Tasks, ahead: &[HeldAhead], names: &Names) -> String {
     match &examination.decision {
         Decision::Place(_) => {
             format!("\nit would fit now:\n{}", candidates(examination, names))
@@ -372,8 +361,12 @@ fn why_not(examination: &Examination, tasks: Tasks, names: &Names) -> String {
                 Refusal::Unfit => "why not now",
                 Refusal::Never => "why never: it would not fit on an empty fleet either",
             };
+            let but = match ahead.first() {
+                None => String::new(),
+                Some(head) => format!("; even then, it may have to wait behind {}", names.job(head.job)),
+            };
             let change = least_change(examination, tasks, names)
-                .map_or(String::new(), |change| format!("\nsmallest change: {change}\n"));
+                .map_or(String::new(), |change| format!("\nsmallest change: {change}{but}\n"));
             let message = examination.message.as_ref().map_or(String::new(), |message| format!("\n{message}\n"));
             format!("\n{head}\n{}{message}{change}\n{}", refusals(reasons), node_table(examination, names))
         }
@@ -627,6 +620,7 @@ pub fn as_json(explained: &Explanation, asked: Option<SimTime>, (job, tasks): (J
         "after": explained.awaits.iter().map(|UnmetDependency { on, ended }| json!({
             "job": names.job(on.job), "when": on.when, "ended": ended.map(|(_, outcome)| outcome.name()),
         })).collect::<Vec<_>>(),
+        "ahead": ahead::as_json(&explained.ahead, names),
         "turns": explained.turns.iter().map(|job| names.job(*job)).collect::<Vec<_>>(),
         "refused": explained.refused.as_ref().map(|(at, examination)| decided(*at, examination)),
         "analysed_before": explained.analysed_before.as_ref().map(|before| json!({
@@ -646,7 +640,7 @@ fn now_json(now: &Examination, standing: Option<&ReplicaStanding>, tasks: Tasks,
     let Some((_, refusal, reasons)) = held else { return examination_json(now, tasks, names) };
     let any = |is_so: fn(Reason) -> bool| reasons.iter().any(|(reason, _)| is_so(reason));
     let mut value = examination_json(now, if any(is_rule_of_slurm) { Tasks::Untried } else { tasks }, names);
-    if matches!(now.decision, Decision::Place(_)) && any(lies_not_in_nodes) {
+    if matches!(now.decision, Decision::Place(_)) && any(Reason::lies_not_in_nodes) {
         value["decision"] = json!({"refuse": refusal, "reasons": reasons});
     }
     value

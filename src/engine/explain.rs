@@ -34,6 +34,8 @@ pub struct Explanation {
     pub speeds: Option<Arc<Speeds>>,
     /// The jobs that will be analysed before this job, if this job waits for its analysis.
     pub analysed_before: Option<AnalysesAhead>,
+    /// The jobs ahead of it in the queue that do not fit, if the replica is held because it is behind another job.
+    pub ahead: Vec<HeldAhead>,
     /// The jobs on which this job still depends, including those that can no longer meet the dependency.
     pub awaits: Vec<UnmetDependency>,
     /// The jobs that hold the turns for which the job waits, such as the running tasks of its array.
@@ -46,6 +48,15 @@ pub struct Explanation {
     pub ended: Option<(SimTime, Outcome, Reason)>,
     /// The last event about the replica. If the whole job has ended, the end of the job.
     pub last: Option<(SimTime, Event)>,
+}
+
+/// A job that does not fit, and for which others wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldAhead {
+    pub job: JobId,
+    /// Since when it is held for these reasons.
+    pub since: SimTime,
+    pub reasons: Histogram,
 }
 
 /// A dependency that is not met.
@@ -196,6 +207,7 @@ pub fn explain_unless(
         placed,
         speeds: speeds_of(records, job),
         analysed_before: control.analyses_ahead(job, replica),
+        ahead: ahead(records, job, replicas.get(replica as usize)),
         awaits: awaits(records, job),
         turns: control.holders_of_turns(job),
         admission: control.admission_of(job),
@@ -232,6 +244,39 @@ fn decisions_of_kueue(records: &[Record], first: Option<JobId>) -> Vec<(SimTime,
         }
     }
     last
+}
+
+/// The jobs that are held because of the nodes after these records, if the replica waits behind another job. Under Slurm,
+/// those that share a partition with it.
+fn ahead(records: &[Record], own: JobId, standing: Option<&ReplicaStanding>) -> Vec<HeldAhead> {
+    let held = standing.filter(|standing| standing.waits()).and_then(|standing| standing.held.as_ref());
+    if !held.is_some_and(|(_, _, reasons)| reasons.contains(Reason::QueueOrder)) {
+        return Vec::new();
+    }
+    let mut partitions: BTreeMap<JobId, Option<Arc<str>>> = BTreeMap::new();
+    let mut waiting: BTreeMap<JobId, HeldAhead> = BTreeMap::new();
+    for record in records {
+        match &record.said {
+            RecordBody::Input(Input::Submit { job, spec }) => {
+                partitions.insert(*job, spec.slurm.as_ref().and_then(|terms| terms.partition.clone()));
+            }
+            RecordBody::Event(Event::Held { attempt, reasons, .. }) => {
+                let (job, reasons) = (attempt.job, reasons.clone());
+                waiting.insert(job, HeldAhead { job, since: record.at, reasons });
+            }
+            RecordBody::Event(Event::Placed { attempt, .. } | Event::Ended { attempt, .. }) => {
+                waiting.remove(&attempt.job);
+            }
+            RecordBody::Event(_) | RecordBody::Input(_) => {}
+        }
+    }
+    let share_a_partition = |one: JobId, other: JobId| match (&partitions[&one], &partitions[&other]) {
+        (Some(one), Some(other)) => one.split(',').any(|name| other.split(',').any(|known| known == name)),
+        _ => true,
+    };
+    let is_of_nodes = |held: &HeldAhead| held.reasons.iter().any(|(reason, _)| !reason.lies_not_in_nodes());
+    let is_ahead = |held: &HeldAhead| held.job != own && is_of_nodes(held) && share_a_partition(held.job, own);
+    waiting.into_values().filter(is_ahead).collect()
 }
 
 /// The dependencies of a job that are not met after these records.

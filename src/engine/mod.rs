@@ -55,7 +55,9 @@ pub use answers::hold_answers;
 pub use audit::Audit;
 pub use branch::{BranchError, branch};
 pub use cloud_models::{CloudModels, InstanceTurn, OfferModel};
-pub use explain::{Explanation, PlacementReasons, ReplicaStanding, UnmetDependency, explain, explain_unless};
+pub use explain::{
+    Explanation, HeldAhead, PlacementReasons, ReplicaStanding, UnmetDependency, explain, explain_unless,
+};
 pub use fitting::{Change, Fitting, Refused, declared_fleet, fitting};
 pub use outages::{FailedState, FailureModel, Outage, Subject, Target, as_faults};
 pub use pods_alone::refused_alone;

@@ -138,6 +138,22 @@ macro_rules! reasons {
                 )
             }
 
+            /// Whether this reason to wait would remain even if the nodes had more free resources.
+            pub fn lies_not_in_nodes(self) -> bool {
+                matches!(
+                    self,
+                    Reason::QuotaExceeded
+                        | Reason::QueueOrder
+                        | Reason::BackingOff
+                        | Reason::DecidedOutside
+                        | Reason::Dependency
+                        | Reason::DependencyNeverSatisfied
+                        | Reason::ArrayTaskLimit
+                        | Reason::QosNotAllowed
+                ) || (Reason::PartitionMismatch..=Reason::QosMaxTresPerAccount).contains(&self)
+                    || (Reason::LocalQueueMissing..=Reason::PartiallyAdmitted).contains(&self)
+            }
+
             /// Whether this is a limit on what runs at the same time, so that a single job may exceed it too.
             pub fn counts_what_runs(self) -> bool {
                 matches!(

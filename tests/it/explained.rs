@@ -10,6 +10,7 @@ use crate::cli::{empty, stdout};
 trials! {
     Nothing: [
         what_passed_the_head_is_explained,
+        the_job_ahead_is_named_beside_the_smallest_change,
         who_holds_the_turns_of_an_array_is_named,
         each_node_of_two_partitions_counts_once,
         a_partition_that_does_not_allow_the_job_says_why,
@@ -51,6 +52,32 @@ fn what_passed_the_head_is_explained() {
         assert!(said.contains("why here: placed on n-1/0 at "), "{profile}: {said}");
         let said = stdout(dir.path(), &["test", "backfilled.yaml"], 1);
         assert!(said.contains("1 failed") && !said.contains("internal error"), "{profile}: {said}");
+    }
+}
+
+/// `small` waits for 4 GPUs, and behind `head`, which waits for both nodes. With 4 GPUs free it would wait too: it would still
+/// run when `head` is to begin.
+fn the_job_ahead_is_named_beside_the_smallest_change() {
+    for (free, change) in
+        [(2, "smallest change: n-1 would fit with 4 GPUs free instead of 2; "), (4, "it would fit now")]
+    {
+        let dir = empty();
+        let scenario = format!(
+            "scenario: One behind the head of the queue\nprofile: easy\nnodes: [{{name: n, count: 2, machine: a100-80g-x8}}]\njobs:\n  \
+             - {{name: runs, gpus: 8, duration: 4h, estimate: 4h}}\n  \
+             - {{name: part, gpus: {}, duration: 5h, estimate: 5h}}\n  \
+             - {{name: head, at: 10m, tasks: 2, gpus: 8, gang: spread, duration: 1h, estimate: 1h}}\n  \
+             - {{name: small, at: 20m, gpus: 4, duration: 3h, estimate: 6h}}\n",
+            8 - free
+        );
+        std::fs::write(dir.path().join("s.yaml"), scenario).expect("a folder of our own");
+        stdout(dir.path(), &["run", "s.yaml", "--out", "."], 0);
+        let said = stdout(dir.path(), &["explain", "events.jsonl", "--job", "small", "--at", "1h"], 0);
+        assert!(said.contains("  waits behind head, which is held since 10m: "), "{said}");
+        assert!(said.contains(change), "{said}");
+        assert_eq!(said.contains("even then, it may have to wait behind head\n"), free == 2, "{said}");
+        let said = stdout(dir.path(), &["explain", "events.jsonl", "--job", "head", "--at", "1h"], 0);
+        assert!(!said.contains("behind"), "{said}");
     }
 }
 
