@@ -30,7 +30,7 @@ impl<'de, T: StageName> Deserialize<'de> for ByName<T> {
 
 /// A custom filter in a list that has no built-in filters: for models and for offers.
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a filter such as `{filter: no_spot, unless: node.spot, because: spot_node}`")]
 struct WrittenOwn {
     filter: String,
     unless: String,
@@ -53,7 +53,7 @@ impl Serialize for OwnFilter {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a filter such as `{stage: labels}`")]
 struct WrittenFilter {
     stage: Option<ByName<FilterName>>,
     filter: Option<String>,
@@ -104,7 +104,7 @@ impl Serialize for FilterStage {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a scorer such as `{stage: spread, weight: 1.0}`")]
 struct WrittenScorer {
     stage: Option<ByName<ScorerName>>,
     score: Option<String>,
@@ -192,5 +192,18 @@ impl Serialize for OrderKey {
             }
             key => serializer.serialize_str(key.name()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_name_of_a_stage_is_told_how_to_be_written() {
+        let wrong = serde_json::from_str::<FilterStage>(r#""labels""#).expect_err("a name");
+        assert!(wrong.to_string().contains("expected a filter such as `{stage: labels}`"), "{wrong}");
+        let wrong = serde_json::from_str::<WeightedScorer>(r#""pack""#).expect_err("a name");
+        assert!(wrong.to_string().contains("expected a scorer such as `{stage: spread, weight: 1.0}`"), "{wrong}");
     }
 }
