@@ -141,7 +141,8 @@ pub fn human(explained: &Explanation, asked: Option<SimTime>, (job, tasks): (Job
         (Some(here), _) => {
             let place = place(&here.placement, names);
             text.push_str(&admission::history(explained, names));
-            text.push_str(&format!("\nwhy here: placed on {place} at {}\n", here.at));
+            let but = safety::unsuitable(here, names).map_or(String::new(), |nodes| format!("; not suitable: {nodes}"));
+            text.push_str(&format!("\nwhy here: placed on {place} at {}{but}\n", here.at));
             text.push_str(&speed(explained, &here.placement));
             text.push_str(&candidates(&here.examination, names));
             let reasons = here.examination.nodes.iter().filter_map(|node| node.verdict.reason());
@@ -501,7 +502,11 @@ pub fn brief(explained: &Explanation, demand: &Demand, asked: Option<SimTime>, n
         let fits = here.examination.nodes.iter().filter(|node| node.verdict.is_fit()).count();
         let of = here.examination.nodes.len();
         let place = place(&here.placement, names);
-        return vec![format!("why here  {which}placed on {place} at {}; {fits} of {of} nodes were suitable", here.at)];
+        let but = safety::unsuitable(here, names).map_or(String::new(), |nodes| format!(", not {nodes}"));
+        return vec![format!(
+            "why here  {which}placed on {place} at {}; {fits} of {of} nodes were suitable{but}",
+            here.at
+        )];
     }
     let mut lines = match (over(explained, standing), &explained.analysed_before, &explained.now) {
         (Some((ended, outcome, because)), _, _) => {

@@ -143,6 +143,12 @@ fn a_place_that_is_not_safe_is_carried_out_and_reported_unless_the_file_says_oth
             assert_eq!(is_broken, allowed, "{mode}: {}", text(&output.stderr));
             let is_refused = faults(&records).iter().any(|fault| fault == mode);
             assert_eq!(is_refused, !allowed, "{mode}: {:?}", faults(&records));
+            if allowed && mode == "place_not_ready" {
+                let placed = records.iter().find_map(|record| record["event"]["safety_broken"]["run"]["job"].as_str());
+                let args = ["explain", "log/events.jsonl", "--job", placed.expect("a job"), "--at", "1s"];
+                let said = stdout(dir.path(), &args, 0);
+                assert!(said.contains("; not suitable: gamma (node_"), "{said}");
+            }
             stdout(dir.path(), &["replay", "log/events.jsonl"], 0);
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use dryrack_engine::PlacementReasons;
 use dryrack_event::{Event, Record, RecordBody, Safety};
 use dryrack_ids::{AttemptId, JobId, Names, NodeId};
 use dryrack_units::SimTime;
@@ -75,4 +76,13 @@ pub fn as_json(records: &[Record], job: JobId, until: SimTime, names: &Names) ->
         })
     };
     of_job(records, job, until).into_iter().map(value).collect()
+}
+
+/// Text such as `alpha (node_maintenance)` for the nodes of a place that were not suitable. Only a scheduler in another process,
+/// or a historic profile, chooses such nodes.
+pub(super) fn unsuitable(here: &PlacementReasons, names: &Names) -> Option<String> {
+    let of_place = here.examination.nodes.iter().filter(|node| here.placement.touches(node.node));
+    let refused = of_place.filter_map(|node| Some(format!("{} ({})", names.node(node.node), node.verdict.reason()?)));
+    let texts: Vec<String> = refused.take(SHOWN).collect();
+    (!texts.is_empty()).then(|| texts.join(", "))
 }
