@@ -34,7 +34,7 @@ const PREEMPTION: Fields = Fields::of(
     "the preemption of a cluster queue",
     &[
         ("withinClusterQueue", Shape::Word(&["Never", "LowerPriority", "LowerOrNewerEqualPriority"])),
-        ("reclaimWithinCohort", Shape::Word(&["Never", "LowerPriority", "LowerOrNewerEqualPriority", "Any"])),
+        ("reclaimWithinCohort", Shape::Word(&["Never", "LowerPriority", "Any"])),
         ("borrowWithinCohort", Shape::Fields(&BORROW)),
     ],
 );
@@ -119,15 +119,17 @@ const RESOURCE_FLAVOR_SPEC: Fields = Fields::of(
         ("tolerations", Shape::List(&Shape::Fields(&TOLERATION))),
         ("topologyName", Shape::Name(Named::Topology)),
     ],
-);
+)
+.refuses(refused::resource_flavor);
 
 pub const TOPOLOGY: Fields =
     Fields::of("a topology", &[("metadata", METADATA), ("spec", Shape::Fields(&TOPOLOGY_SPEC))])
         .requires(&["spec"])
         .unused("status");
 
-const TOPOLOGY_SPEC: Fields =
-    Fields::of("the spec of a topology", &[("levels", Shape::List(&Shape::Fields(&LEVEL)))]).requires(&["levels"]);
+const TOPOLOGY_SPEC: Fields = Fields::of("the spec of a topology", &[("levels", Shape::List(&Shape::Fields(&LEVEL)))])
+    .requires(&["levels"])
+    .refuses(refused::topology);
 
 const LEVEL: Fields =
     Fields::of("a level of a topology", &[("nodeLabel", Shape::Name(Named::LabelKey))]).requires(&["nodeLabel"]);

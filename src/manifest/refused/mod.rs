@@ -17,7 +17,7 @@ pub use objects::{budget, controller, device_constraint, job, priority_class, re
 pub use pods::{
     affinity_term, node_field_requirement, node_requirement, node_selector, pod, requirement, spread, toleration,
 };
-pub use queues::{cluster_queue, cohort};
+pub use queues::{cluster_queue, cohort, resource_flavor, topology};
 
 use dryrack_yaml::{Node, Report, Span, Tree};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use dryrack_yaml::{Report, Tree};
 
-use super::{has, list, place, refuse, text};
+use super::{has, list, map, place, refuse, text};
 use crate::api::Quantity;
 
 /// What has quotas, what it calls the cohort above it, and the field that names that cohort in `v1beta2`.
@@ -14,11 +14,68 @@ const QUEUE: Owner = ("queue", "cohort", "cohortName");
 const COHORT: Owner = ("cohort", "parent", "parentName");
 
 pub fn cluster_queue(tree: &Tree, report: &mut Report) {
+    let cohorts = [("v1beta1", "cohortName", "cohort"), ("v1beta2", "cohort", "cohortName")];
+    fields_of_version(tree, &cohorts, report);
     quotas(tree, QUEUE, report);
+    if let Some(preemption) = tree.get("spec").and_then(|spec| spec.get("preemption")) {
+        preempts_while_borrowing(preemption, report);
+    }
 }
 
 pub fn cohort(tree: &Tree, report: &mut Report) {
+    let parents = [("v1alpha1", "parentName", "parent"), ("v1beta2", "parent", "parentName")];
+    fields_of_version(tree, &parents, report);
     quotas(tree, COHORT, report);
+}
+
+/// A queue that never reclaims its quota must not preempt in the cohort while it borrows.
+fn preempts_while_borrowing(preemption: &Tree, report: &mut Report) {
+    let Some(borrow) = preemption.get("borrowWithinCohort") else { return };
+    // Both are `Never` by default.
+    let is_never = |policy: &str| policy.is_empty() || policy == "Never";
+    let applies = is_never(text(preemption, "reclaimWithinCohort")) && !is_never(text(borrow, "policy"));
+    let message =
+        "`borrowWithinCohort.policy` must be Never when `reclaimWithinCohort` is Never, which it is by default";
+    let help = "write `reclaimWithinCohort: LowerPriority` or `Any`, or remove `borrowWithinCohort`";
+    refuse(borrow, &[(applies, "policy", message, help)], report);
+}
+
+/// Reports fields that have another name in the version of the object: the version, the field, and its name there.
+fn fields_of_version(tree: &Tree, fields: &[(&str, &str, &str)], report: &mut Report) {
+    let (Some(spec), version) = (tree.get("spec"), text(tree, "apiVersion")) else { return };
+    let short = version.rsplit('/').next().unwrap_or_default();
+    for (_, field, right) in fields.iter().filter(|(of, field, _)| *of == short && has(spec, field)) {
+        let message = format!("`{field}` is not a field of a {} in {version}", text(tree, "kind"));
+        report.error_with_help(place(spec, field), message, format!("write `{right}`"));
+    }
+}
+
+pub fn resource_flavor(tree: &Tree, report: &mut Report) {
+    let labels = map(tree, "nodeLabels").next();
+    let message = "a flavor with a topology has at least one node label";
+    let refusals = [(
+        has(tree, "topologyName") && labels.is_none(),
+        "topologyName",
+        message,
+        "add `nodeLabels` that the nodes of the topology have",
+    )];
+    refuse(tree, &refusals, report);
+}
+
+pub fn topology(tree: &Tree, report: &mut Report) {
+    let levels: Vec<&Tree> = list(tree, "levels").iter().filter_map(|level| level.get("nodeLabel")).collect();
+    let mut seen = BTreeSet::new();
+    for (index, level) in levels.iter().enumerate() {
+        let Some(label) = level.scalar() else { continue };
+        if !seen.insert(label) {
+            let message = format!("the level `{label}` is named twice");
+            report.error_with_help(level.span, message, "name each label once");
+        }
+        if label == "kubernetes.io/hostname" && index + 1 < levels.len() {
+            let message = "`kubernetes.io/hostname` can only be the last level of a topology";
+            report.error_with_help(level.span, message, "write the levels from the widest to the narrowest");
+        }
+    }
 }
 
 /// The quotas of a ClusterQueue or a Cohort.

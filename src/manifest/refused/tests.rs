@@ -435,3 +435,63 @@ fn quotas_are_refused() {
         queue("parentName: c", "nominalQuota: 1, lendingLimit: 2").replace("ClusterQueue", "Cohort"),
     ]);
 }
+
+#[test]
+fn objects_of_kueue_are_refused_by_the_rules_of_their_definitions() {
+    let preemption = |fields: &str| queue(&format!("preemption: {{{fields}}}"), "nominalQuota: 1");
+    let object = |kind: &str, spec: &str| {
+        format!("apiVersion: kueue.x-k8s.io/v1beta2\nkind: {kind}\nmetadata: {{name: o}}\nspec: {{{spec}}}\n")
+    };
+    let both_never = "`borrowWithinCohort.policy` must be Never when `reclaimWithinCohort` is Never";
+    expect(&[
+        // reclaimWithinCohort=Never and borrowWithinCohort.Policy!=Never
+        (
+            preemption("reclaimWithinCohort: Never, borrowWithinCohort: {policy: LowerPriority}"),
+            "LowerPriority",
+            both_never,
+        ),
+        (preemption("borrowWithinCohort: {policy: LowerPriority}"), "LowerPriority", both_never),
+        (
+            preemption("reclaimWithinCohort: LowerOrNewerEqualPriority"),
+            "LowerOrNewer",
+            "`LowerOrNewerEqualPriority` is not known",
+        ),
+        // at least one nodeLabel is required when topology is set
+        (object("ResourceFlavor", "topologyName: t"), "t}", "a flavor with a topology has at least one node label"),
+        // must be unique
+        (
+            object("Topology", "levels: [{nodeLabel: rack}, {nodeLabel: rack}]"),
+            "rack}]",
+            "the level `rack` is named twice",
+        ),
+        // the kubernetes.io/hostname label can only be used at the lowest level of topology
+        (
+            object("Topology", "levels: [{nodeLabel: kubernetes.io/hostname}, {nodeLabel: rack}]"),
+            "kubernetes.io/hostname",
+            "`kubernetes.io/hostname` can only be the last level",
+        ),
+        // unknown field
+        (
+            queue("cohort: all", "nominalQuota: 1"),
+            "all",
+            "`cohort` is not a field of a ClusterQueue in kueue.x-k8s.io/v1beta2",
+        ),
+        (
+            queue("cohortName: all", "nominalQuota: 1").replace("v1beta2", "v1beta1"),
+            "all",
+            "`cohortName` is not a field of a ClusterQueue in kueue.x-k8s.io/v1beta1",
+        ),
+        (object("Cohort", "parent: all"), "all", "`parent` is not a field of a Cohort in kueue.x-k8s.io/v1beta2"),
+    ]);
+    accept(&[
+        preemption("reclaimWithinCohort: Any, borrowWithinCohort: {policy: LowerPriority}"),
+        preemption("borrowWithinCohort: {policy: Never}"),
+        preemption("borrowWithinCohort: {}"),
+        queue("cohort: all", "nominalQuota: 1, borrowingLimit: 1").replace("v1beta2", "v1beta1"),
+        // Releases differ in the name of the field in this version.
+        object("Cohort", "parent: all").replace("v1beta2", "v1beta1"),
+        object("Cohort", "parentName: all").replace("v1beta2", "v1beta1"),
+        object("ResourceFlavor", "topologyName: t, nodeLabels: {pool: a}"),
+        object("Topology", "levels: [{nodeLabel: rack}, {nodeLabel: kubernetes.io/hostname}]"),
+    ]);
+}
