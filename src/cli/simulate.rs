@@ -57,7 +57,8 @@ pub fn simulate(args: &SimulateArgs, format: Format) -> ExitResult {
     let part = spec(first).queued.as_ref();
     let workload = part.map(|part| &part.workload);
     if !jobs.iter().all(|job| spec(job).queued.as_ref().map(|other| &other.workload) == workload) {
-        return Err(input("has several workloads; write one".to_string()));
+        let help = "write one, such as a Deployment with `replicas: 1`, of which Kueue admits each pod alone";
+        return Err(input(format!("has several workloads; {help}")));
     }
     let at = with.rehearsal.arrivals[first.index()].at;
     if let Some(until) = with.rehearsal.until.filter(|until| at > *until) {

@@ -14,7 +14,7 @@ use dryrack_workload::{
 use dryrack_yaml::{Report, Span};
 
 use super::super::job_template::Draft;
-use super::queued;
+use super::queued::{self, Managed};
 
 /// A job before its name is final.
 struct Named {
@@ -43,15 +43,14 @@ pub(super) fn drafts(cluster: &Cluster, objects: &[Object], report: &mut Report)
     }
     let mut suspended = Vec::new();
     for controller in &cluster.controllers {
-        let queued = queued::of_controller(controller, cluster, report);
+        let managed = queued::of_controller(controller, cluster, report);
         // Kueue itself suspends a job until its workload is admitted.
-        if controller.is_suspended && queued.is_none() {
+        if controller.is_suspended && managed.is_not() {
             suspended.push(controller);
             continue;
         }
-        for (number, set) in controller.sets.iter().enumerate().filter(|(_, set)| !set.numbers.is_empty()) {
-            let part = queued.as_ref().map(|workload| part(workload, number));
-            made_pods((controller, set, part), cluster, (&mut jobs, &mut claims), report);
+        for (place, _) in controller.sets.iter().enumerate().filter(|(_, set)| !set.numbers.is_empty()) {
+            made_pods((controller, place, &managed), cluster, (&mut jobs, &mut claims), report);
         }
     }
     if let [first, ..] = &suspended[..] {
@@ -64,10 +63,6 @@ pub(super) fn drafts(cluster: &Cluster, objects: &[Object], report: &mut Report)
     }
     jobs.sort_by_key(|job| (job.created.is_none(), job.created, places.get(&job.draft.span).copied()));
     (named(jobs), claims)
-}
-
-fn part(workload: &Arc<QueuedWorkload>, set: usize) -> Arc<QueuedPart> {
-    Arc::new(QueuedPart { workload: Arc::clone(workload), pod_set: u32::try_from(set).ok() })
 }
 
 fn described(suspended: &[&Controller]) -> String {
@@ -118,7 +113,7 @@ fn stated_pod(stated: &StatedPod, latest: Option<Seconds>, queued: Option<Arc<Qu
         time_limit: stated.deadline.map(left),
         restart: if is_replaced { Restart::Always } else { Restart::Never },
         retry: Some(Box::new(retry_policy(retry, is_replaced))),
-        queued: queued.map(|workload| part(&workload, 0)),
+        queued: queued.map(|workload| Arc::new(QueuedPart { workload, pod_set: Some(0) })),
         ..spec(pod)
     };
     Named { namespace, name, created: stated.created, draft: draft(spec, terms, stated.span) }
@@ -179,17 +174,18 @@ fn demand(pod: &Pod) -> Demand {
 
 /// The pods that a controller makes: one job, or a job for each pod if the pods differ or do not all run at a time.
 fn made_pods(
-    (controller, set, queued): (&Controller, &PodSet, Option<Arc<QueuedPart>>),
+    (controller, place, managed): (&Controller, usize, &Managed),
     cluster: &Cluster,
     (jobs, claims): (&mut Vec<Named>, &mut Vec<ResourceClaim>),
     report: &mut Report,
 ) {
+    let set = &controller.sets[place];
     let is_job = matches!(controller.kind, Kind::Job | Kind::JobSet | Kind::QueuedWorkload);
-    let base = |pod: Pod| JobSpec {
+    let base = |pod: Pod, number: u32| JobSpec {
         time_limit: set.deadline,
         restart: if is_job { Restart::Never } else { Restart::Always },
         retry: Some(Box::new(retry_policy(if is_job { controller.backoff_limit.or(Some(6)) } else { None }, !is_job))),
-        queued: queued.clone(),
+        queued: managed.part(controller, place, number),
         ..spec(pod)
     };
     let add = |name: Arc<str>, spec: JobSpec, jobs: &mut Vec<Named>| {
@@ -204,7 +200,7 @@ fn made_pods(
         match alone(set, is_job, is_whole) {
             None => {
                 // The index of each pod is left out, because all are replicas of one job.
-                let spec = JobSpec { replicas: count, ..base(set.template.clone()) };
+                let spec = JobSpec { replicas: count, ..base(set.template.clone(), 0) };
                 add(prefix, spec, jobs);
                 if let Some(job) = jobs.last_mut() {
                     Arc::make_mut(&mut job.draft.arrival.behavior).together = Some(count);
@@ -217,14 +213,15 @@ fn made_pods(
         }
         return;
     }
-    if !set.pods_differ() && set.parallelism.is_none() && is_whole && count > 1 {
-        let spec = JobSpec { replicas: count, ..base(set.template.clone()) };
+    let are_alike = !set.pods_differ() && !managed.is_apart();
+    if are_alike && set.parallelism.is_none() && is_whole && count > 1 {
+        let spec = JobSpec { replicas: count, ..base(set.template.clone(), 0) };
         return add(prefix, spec, jobs);
     }
     // Kueue admits as many pods as may run at a time, and admission lets the others go in turn.
     let limit = set
         .parallelism
-        .filter(|_| queued.is_none())
+        .filter(|_| managed.is_not())
         .map(|most| RunLimit::ArrayTasks { array: Arc::clone(&prefix), most });
     for number in &set.numbers {
         let pod = set.pod(*number);
@@ -235,7 +232,7 @@ fn made_pods(
         }
         // A controller with one pod is known by its own name.
         let name = if count == 1 && !is_numbered(controller.kind) { Arc::clone(&prefix) } else { name };
-        let spec = JobSpec { run_limit: limit.clone().map(Box::new), ..base(pod) };
+        let spec = JobSpec { run_limit: limit.clone().map(Box::new), ..base(pod, *number) };
         add(name, spec, jobs);
     }
 }

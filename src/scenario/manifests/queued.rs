@@ -6,14 +6,17 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use dryrack_kubernetes::cluster::{PodInfo, Resource};
-use dryrack_manifest::{Cluster, Controller, Kind, PodSet, QueuePriority, StatedPod, StatedQueue};
+use dryrack_manifest::{Cluster, Controller, Kind, Naming, PodSet, QueuePriority, StatedPod, StatedQueue};
 use dryrack_objects::{Pod, Quantity, ResourceList, Seconds};
 use dryrack_units::SimTime;
-use dryrack_workload::{QueuedPodSet, QueuedTopology, QueuedWorkload};
+use dryrack_workload::{QueuedPart, QueuedPodSet, QueuedTopology, QueuedWorkload};
 use dryrack_yaml::{Report, Span};
 
 /// The objects of Kueue, as a JSON list for each time.
 pub type Applied = Vec<(SimTime, Arc<str>)>;
+
+/// The label that names the LocalQueue.
+const QUEUE: &str = "kueue.x-k8s.io/queue-name";
 
 type Key = (Kind, Arc<str>, Arc<str>);
 
@@ -118,26 +121,79 @@ pub(super) fn local_queues(cluster: &Cluster) -> Option<BTreeMap<String, BTreeSe
     (!stated.is_empty()).then_some(queues)
 }
 
-/// The workload of a controller; `None` if Kueue does not manage it.
-pub(super) fn of_controller(
-    controller: &Controller,
-    cluster: &Cluster,
-    report: &mut Report,
-) -> Option<Arc<QueuedWorkload>> {
-    let queue = controller.queue.clone().filter(|_| !cluster.queues.stated.is_empty())?;
-    let is_apart = matches!(
-        controller.kind,
-        Kind::Deployment | Kind::ReplicaSet | Kind::ReplicationController | Kind::DaemonSet | Kind::LeaderWorkerSet
-    );
-    if is_apart {
-        let message = format!(
-            "Kueue admits the pods or groups of {} `{}` one by one, and dryrack admits them together",
-            controller.kind.name(),
-            controller.name
-        );
-        report.warning(controller.span, message, "use a Job or a JobSet to rehearse Kueue's own decision");
+/// How Kueue manages the pods of a controller.
+pub(super) enum Managed {
+    Not,
+    /// All of them are one workload.
+    Together(Arc<QueuedWorkload>),
+    /// Each pod, or each group of a LeaderWorkerSet, is a workload. This one lacks a name and pod sets.
+    Apart(QueuedWorkload),
+}
+
+impl Managed {
+    pub(super) fn is_not(&self) -> bool {
+        matches!(self, Managed::Not)
     }
-    let sets: Vec<QueuedPodSet> = controller.sets.iter().map(|set| pod_set(controller, set)).collect();
+
+    pub(super) fn is_apart(&self) -> bool {
+        matches!(self, Managed::Apart(_))
+    }
+
+    /// The part of a pod in its workload: the pod with this number, of the set at this place.
+    pub(super) fn part(&self, controller: &Controller, set: usize, number: u32) -> Option<Arc<QueuedPart>> {
+        let (workload, set) = match self {
+            Managed::Not => return None,
+            Managed::Together(workload) => (Arc::clone(workload), set),
+            Managed::Apart(one) => {
+                let (workload, set) = apart(one, controller, set, number);
+                (Arc::new(workload), set)
+            }
+        };
+        Some(Arc::new(QueuedPart { workload, pod_set: u32::try_from(set).ok() }))
+    }
+}
+
+/// The workload of one pod, or of its group, and the place of its pod set there.
+fn apart(one: &QueuedWorkload, controller: &Controller, set: usize, number: u32) -> (QueuedWorkload, usize) {
+    let of_set = |set: &PodSet, count: u32| QueuedPodSet { count, ..pod_set(controller, set) };
+    let own = &controller.sets[set];
+    let Naming::Groups { size, .. } = &own.naming else {
+        let name = Arc::from(format!("pod-{}", own.name_of(number)));
+        return (QueuedWorkload { name, pod_sets: vec![of_set(own, 1)], ..one.clone() }, 0);
+    };
+    let workers = size.saturating_sub(1).max(1);
+    let is_leader = |set: &PodSet| matches!(set.naming, Naming::Groups { is_leader: true, .. });
+    let group = if is_leader(own) { number } else { number / workers };
+    let pod_sets = controller.sets.iter().map(|set| of_set(set, if is_leader(set) { 1 } else { workers })).collect();
+    let name = Arc::from(format!("leaderworkerset-{}-{group}", controller.name));
+    (QueuedWorkload { name, pod_sets, ..one.clone() }, set)
+}
+
+/// The queue of the pods of a controller, if Kueue manages them. Kueue adds the label of a Deployment to its pods. It does
+/// not know the other controllers whose pods are workloads, so the pods must have the label themselves.
+fn queue_of(controller: &Controller, report: &mut Report) -> Option<Arc<str>> {
+    let of_pods = controller.sets.first().and_then(|set| set.template.metadata.labels.get(QUEUE)).cloned();
+    let (kind, name) = (controller.kind.name(), &controller.name);
+    match controller.kind {
+        Kind::Deployment => controller.queue.clone().or(of_pods),
+        Kind::ReplicaSet | Kind::ReplicationController | Kind::DaemonSet => {
+            if of_pods.is_none() && controller.queue.is_some() {
+                let message =
+                    format!("Kueue does not manage a {kind}, so the label `{QUEUE}` of `{name}` has no effect");
+                report.warning(controller.span, message, "put the label into the template, so that its pods have it");
+            }
+            of_pods
+        }
+        _ => controller.queue.clone(),
+    }
+}
+
+/// How Kueue manages the pods of a controller.
+pub(super) fn of_controller(controller: &Controller, cluster: &Cluster, report: &mut Report) -> Managed {
+    if cluster.queues.stated.is_empty() {
+        return Managed::Not;
+    }
+    let Some(queue) = queue_of(controller, report) else { return Managed::Not };
     let of_pods = controller.sets.first().and_then(|set| set.template.spec.priority);
     let priority = match &controller.queue_priority {
         Some(QueuePriority::Value(value)) => *value,
@@ -147,15 +203,23 @@ pub(super) fn of_controller(
         }
         None => of_pods.unwrap_or(0),
     };
-    Some(Arc::new(QueuedWorkload {
+    let workload = QueuedWorkload {
         namespace: Arc::clone(&controller.namespace),
         name: Arc::from(format!("{}-{}", controller.kind.name().to_ascii_lowercase(), controller.name)),
         uid: Arc::clone(&controller.uid),
         created: created(controller.created, cluster),
         queue,
         priority,
-        pod_sets: sets,
-    }))
+        pod_sets: controller.sets.iter().map(|set| pod_set(controller, set)).collect(),
+    };
+    let is_apart = matches!(
+        controller.kind,
+        Kind::Deployment | Kind::ReplicaSet | Kind::ReplicationController | Kind::DaemonSet | Kind::LeaderWorkerSet
+    );
+    match is_apart {
+        true => Managed::Apart(QueuedWorkload { uid: Arc::from(""), pod_sets: Vec::new(), ..workload }),
+        false => Managed::Together(Arc::new(workload)),
+    }
 }
 
 fn class_value(name: &Arc<str>, found: Option<i32>, cluster: &Cluster, span: Span, report: &mut Report) -> i32 {
@@ -215,7 +279,7 @@ fn requests(pod: &Pod) -> ResourceList {
 pub(super) fn of_pod(stated: &StatedPod, cluster: &Cluster, report: &mut Report) -> Option<Arc<QueuedWorkload>> {
     let (pod, span) = (&stated.pod, stated.span);
     let labels = &pod.metadata.labels;
-    let queue = labels.get("kueue.x-k8s.io/queue-name").filter(|_| !cluster.queues.stated.is_empty())?;
+    let queue = labels.get(QUEUE).filter(|_| !cluster.queues.stated.is_empty())?;
     if labels.contains_key("kueue.x-k8s.io/pod-group-name") {
         let message = "dryrack admits the pods of a pod group one by one";
         report.warning(span, message, "use a Job or a JobSet, which Kueue admits as a whole");
