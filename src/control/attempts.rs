@@ -34,6 +34,7 @@ pub(crate) trait Attempts: Flow {
         core.add_job(spec, line);
         if refused.is_none() {
             core.note_dependencies(job, spec);
+            core.join_deadline(job);
         }
         self.submitted(core, job, refused);
     }
@@ -266,6 +267,16 @@ pub(crate) trait Attempts: Flow {
         self.end_keeping(core, index, outcome, because, kept);
     }
 
+    /// Ends all jobs of a group. Those that wait for a turn come last, so they end first.
+    fn shared_deadline_over(&mut self, core: &mut Core, group: u32) {
+        for job in core.deadlines.open(group).into_iter().rev() {
+            let replicas: Vec<ReplicaIndex> = core.store[job].replicas().collect();
+            for index in replicas {
+                self.stop(core, index, Outcome::Expired, Reason::DeadlineExceeded);
+            }
+        }
+    }
+
     /// Ends an attempt that has stayed in this phase for too long.
     fn end_overdue(&mut self, core: &mut Core, index: ReplicaIndex, phase: Phase) {
         match phase {
@@ -443,6 +454,7 @@ pub(crate) trait Attempts: Flow {
             Timer::CheckMinimum { fleet, .. } => core.check_minimum(fleet),
             Timer::DependencyJudged { job } => self.dependency_judged(core, job),
             Timer::QuotaReleased { workload, .. } => core.admission.release_due(workload),
+            Timer::SharedDeadline { group, .. } => self.shared_deadline_over(core, group),
             Timer::ComputationExpired { .. }
             | Timer::CommitDue { .. }
             | Timer::NextLevel { .. }

@@ -56,6 +56,7 @@ fn tried(rehearsal: &Rehearsal, jobs: &[&JobSpec]) -> Vec<Option<Histogram>> {
             after: Arc::default(),
             run_limit: None,
             queued: None,
+            shared_deadline: None,
             ..JobSpec::clone(job)
         };
         let behavior = Arc::clone(&behavior);

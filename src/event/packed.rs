@@ -214,6 +214,7 @@ impl Compact<'_> {
             slurm,
             pod,
             queued,
+            shared_deadline,
         } = spec;
         self.text(name);
         shared.demands.write(demand, self);
@@ -245,6 +246,9 @@ impl Compact<'_> {
         }
         if queued.is_some() {
             self.by_serde(queued);
+        }
+        if shared_deadline.is_some() {
+            self.by_serde(shared_deadline);
         }
     }
 
@@ -327,8 +331,8 @@ mod tests {
     use dryrack_workload::{
         Backoff, Condition, Demand, Dependency, Ending, Gang, GpuDemand, GpuSpeed, GpuTake, IdleGpus, IdleLimit, Pick,
         PolicySource, QueuedPart, QueuedPodSet, QueuedTopology, QueuedWorkload, Restart, RetryPolicy, RunLimit,
-        RunTerms, Scaling, SlurmTerms, Speed, SpeedSource, Speeds, StartupOrder, StopCriteria, TaskDemand,
-        Unselectable, UtilizationOverrides,
+        RunTerms, Scaling, SharedDeadline, SlurmTerms, Speed, SpeedSource, Speeds, StartupOrder, StopCriteria,
+        TaskDemand, Unselectable, UtilizationOverrides,
     };
 
     /// Draws both small and large numbers, because the length of the output depends on the size.
@@ -517,6 +521,9 @@ mod tests {
             slurm: parts.5.map(Arc::new),
             pod: parts.6.map(Arc::new),
             queued: flags.2.then(|| Arc::new(queued())),
+            shared_deadline: flags
+                .1
+                .then(|| Arc::new(SharedDeadline { group: "ns/job".into(), after: SimDuration::from_secs(60) })),
         })
     }
 

@@ -498,6 +498,9 @@ reasons! {
     InCohortReclaimWhileBorrowing => "in_cohort_reclaim_while_borrowing",
         "InCohortReclaimWhileBorrowing: Kueue preempted it for a workload that borrows too";
     QueueStopped => "queue_stopped", "its LocalQueue or ClusterQueue is drained";
+    // A further reason of the controller of Jobs in Kubernetes:
+    DeadlineExceeded => "deadline_exceeded",
+        "DeadlineExceeded: its Job was active for longer than its activeDeadlineSeconds";
 }
 
 impl fmt::Display for Reason {

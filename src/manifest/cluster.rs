@@ -17,7 +17,7 @@ use crate::api::{
 };
 use crate::controllers::{Controller, StatedPod, Terms};
 use crate::defaults::{self, Classes, Origin};
-use crate::expand;
+use crate::expand::{self, job_deadline};
 use crate::kinds::Kind;
 use crate::namespaces;
 use crate::owners::Owners;
@@ -296,15 +296,15 @@ impl Builder<'_> {
                 let place = object.place_of("resourceClaimTemplateName", &claim.template);
                 (Arc::clone(&namespace), claim, place)
             }));
-            let owner = self.owners.owner(index).map(|owner| {
-                let owner = &self.manifests.objects[owner];
-                (owner.kind, Arc::from(format!("{}/{}", owner.namespace(), owner.name())))
-            });
+            let owner = self.owners.owner(index).map(|owner| &self.manifests.objects[owner]);
+            let job = owner.filter(|owner| owner.kind == Kind::Job);
+            let of_job = job.and_then(|job| job_deadline(job.value.get("spec")?.as_object()?, job));
+            let owner = owner.map(|it| (it.kind, Arc::from(format!("{}/{}", it.namespace(), it.name()))));
             let deadline = seconds(object.value.get("spec").and_then(|spec| spec.get("activeDeadlineSeconds")));
             let Some(pod) = self.pod(value, object.span) else { continue };
             cluster.latest = cluster.latest.into_iter().chain(pod.status.start_time).max();
             let terms = self.terms(index);
-            cluster.pods.push(StatedPod { pod, created, terms, deadline, owner, span: object.span });
+            cluster.pods.push(StatedPod { pod, created, terms, deadline, of_job, owner, span: object.span });
         }
         self.unused.left_out("a pod has ended (phase Succeeded or Failed)", ended);
         claims

@@ -39,8 +39,10 @@ pub struct StatedPod {
     pub pod: Pod,
     pub created: Option<Seconds>,
     pub terms: Terms,
-    /// The time after which Kubernetes ends the pod.
+    /// The time after which Kubernetes ends the pod, from the start of the pod.
     pub deadline: Option<SimDuration>,
+    /// The deadline of the Job that made the pod.
+    pub of_job: Option<JobDeadline>,
     /// The controller that made the pod, as `namespace/name`.
     pub owner: Option<(Kind, Arc<str>)>,
     pub span: Span,
@@ -98,6 +100,17 @@ pub struct PodSet {
     pub terms: Terms,
     /// The time after which Kubernetes ends a pod, from the start of the pod.
     pub deadline: Option<SimDuration>,
+    /// The deadline of the Job that makes the pods.
+    pub of_job: Option<JobDeadline>,
+}
+
+/// When Kubernetes ends a Job with all of its pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JobDeadline {
+    /// The time from the start of the Job.
+    pub after: SimDuration,
+    /// When the Job was started, if its status says so.
+    pub started: Option<Seconds>,
 }
 
 /// How the pods of a set are named and labelled.

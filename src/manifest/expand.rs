@@ -6,14 +6,13 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::ended::{has_ended, is_done};
-use crate::api::Labels;
+use crate::api::{Labels, Seconds};
 use crate::cluster::{Builder, ClaimTemplate, Cluster, created, seconds, terms};
-use crate::controllers::{Controller, Naming, PodSet, QueuePriority, Terms};
+use crate::controllers::{Controller, JobDeadline, Naming, PodSet, QueuePriority, Terms};
 use crate::daemons;
 use crate::kinds::Kind;
 use crate::read::Object;
 use crate::selectors;
-use dryrack_units::counted;
 
 /// The largest number of pods that one controller may make.
 const MAX_PODS: u64 = 1_000_000;
@@ -26,7 +25,6 @@ const PRIORITY_CLASS: &str = "kueue.x-k8s.io/priority-class";
 /// Adds the controllers of the files that have pods to make.
 pub fn controllers(builder: &mut Builder<'_>, cluster: &mut Cluster) {
     let (mut done, mut represented, mut nowhere) = (0, 0, 0);
-    let mut with_deadline: Vec<&Object> = Vec::new();
     for (index, object) in builder.manifests.objects.iter().enumerate() {
         let is_queued = object.kind == Kind::QueuedWorkload;
         if !object.kind.is_controller() && !is_queued {
@@ -48,7 +46,6 @@ pub fn controllers(builder: &mut Builder<'_>, cluster: &mut Cluster) {
         }
         let has_pods = !children.is_empty();
         let Some(controller) = controller(builder, index, object, cluster) else { continue };
-        with_deadline.extend(states_deadline(object).then_some(object));
         if controller.sets.iter().any(|set| !set.numbers.is_empty()) || controller.is_suspended {
             for template in controller.sets.iter().flat_map(|set| &set.claims).map(|(_, template)| template) {
                 let is_it = |known: &&ClaimTemplate| known.name == *template && known.namespace == controller.namespace;
@@ -68,27 +65,9 @@ pub fn controllers(builder: &mut Builder<'_>, cluster: &mut Cluster) {
             nowhere += 1;
         }
     }
-    if let Some(first) = with_deadline.first() {
-        let message = format!(
-            "`activeDeadlineSeconds` of {} counts from the start of each pod; in Kubernetes, it also counts the time \
-             before, in which the pods wait",
-            counted(with_deadline.len(), "Job"),
-        );
-        let help = "compare the waits of these Jobs with their deadlines";
-        builder.report.warning(first.place_of_most(), message, help);
-    }
     builder.unused.left_out("no Node of the manifests takes a pod of the DaemonSet", nowhere);
     builder.unused.left_out("the work is done", done);
     builder.unused.left_out("Kueue made it for an object of these files", represented);
-}
-
-/// Whether a Job states a deadline, or a job of a JobSet does.
-fn states_deadline(object: &Object) -> bool {
-    let Some(Value::Object(spec)) = object.value.get("spec") else { return false };
-    let of_job = |spec: &Map<String, Value>| spec.contains_key("activeDeadlineSeconds");
-    let mut jobs = spec.get("replicatedJobs").and_then(Value::as_array).into_iter().flatten();
-    let is_inner = |job: &Value| at(job.as_object()?, &["template", "spec"])?.as_object().map(of_job);
-    (object.kind == Kind::Job && of_job(spec)) || jobs.any(|job| is_inner(job) == Some(true))
 }
 
 fn at<'v>(value: &'v Map<String, Value>, path: &[&str]) -> Option<&'v Value> {
@@ -286,6 +265,7 @@ impl Maker<'_, '_> {
             topology,
             terms,
             deadline,
+            of_job: None,
         })
     }
 
@@ -327,8 +307,7 @@ impl Maker<'_, '_> {
         let minimum = at(&object.value, &["metadata", "annotations"]);
         let minimum = minimum.and_then(|known| known.get("kueue.x-k8s.io/job-min-parallelism")?.as_str()?.parse().ok());
         set.min_count = minimum;
-        let of_job = seconds(spec.get("activeDeadlineSeconds"));
-        set.deadline = set.deadline.into_iter().chain(of_job).min();
+        set.of_job = job_deadline(spec, object);
         Some(set)
     }
 
@@ -439,6 +418,13 @@ impl Maker<'_, '_> {
         set.naming = Naming::Nodes { prefix, nodes };
         Some(set)
     }
+}
+
+/// The deadline of a Job with this spec.
+pub fn job_deadline(spec: &Map<String, Value>, object: &Object) -> Option<JobDeadline> {
+    let started = at(&object.value, &["status", "startTime"]).and_then(Value::as_str);
+    let started = started.and_then(|text| Seconds::parse(text).ok());
+    Some(JobDeadline { after: seconds(spec.get("activeDeadlineSeconds"))?, started })
 }
 
 /// The topology request in the annotations of a template.

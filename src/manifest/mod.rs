@@ -46,7 +46,7 @@ mod write;
 use dryrack_kubernetes::object as api;
 
 pub use cluster::{Budget, ClaimTemplate, Cluster, LocalQueue, MadeClaim, Queues, StatedQueue};
-pub use controllers::{Controller, Naming, PodSet, QueuePriority, StatedPod, Terms, claim_name};
+pub use controllers::{Controller, JobDeadline, Naming, PodSet, QueuePriority, StatedPod, Terms, claim_name};
 pub use kinds::{KINDS, Kind, Known};
 pub use read::{Manifests, Object};
 pub use rename::NewNames;

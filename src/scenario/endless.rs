@@ -86,6 +86,7 @@ fn is_sampled_for_ever(arrival: &Arrival, profile: &Profile) -> bool {
     behavior.run.is_none()
         && behavior.usage.is_some()
         && spec.time_limit.is_none()
+        && spec.shared_deadline.is_none()
         && profile.policies.utilization.bind(&spec.utilization).is_some()
 }
 

@@ -475,6 +475,7 @@ fn spec(fields: &Fields<'_>, mut demand: Demand, (world, profile): (&World, &Pro
         slurm,
         pod: template,
         queued: None,
+        shared_deadline: None,
     };
     spec.queued = kueue::queued(fields, &spec, least, world, report);
     spec

@@ -13,6 +13,7 @@ use super::run_limit::RunLimit;
 use super::sampling::Sampling;
 use super::scaling::{Requests, Scaling};
 use super::serving::Serving;
+use super::shared_deadline::SharedDeadline;
 use super::slurm_terms::SlurmTerms;
 use super::terms::RunTerms;
 use super::usage::Usage;
@@ -77,6 +78,9 @@ pub struct JobSpec {
     /// The job's part in a workload that waits for Kueue. Left out if absent, like `after`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queued: Option<Arc<QueuedPart>>,
+    /// The time limit that the job shares with others. Left out if absent, like `after`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_deadline: Option<Arc<SharedDeadline>>,
 }
 
 impl JobSpec {
@@ -111,6 +115,7 @@ impl JobSpec {
             slurm: None,
             pod: None,
             queued: None,
+            shared_deadline: None,
         }
     }
 }

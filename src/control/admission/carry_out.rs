@@ -210,8 +210,9 @@ fn admit(core: &mut Core, flow: &mut dyn Flow, number: WorkloadNumber, head: &He
     workload.standing = Standing::Admitted(head.workload, sets);
     workload.lines.iter_mut().for_each(|line| line.next = line.ended);
     workload.last_logged = (Reason::PartiallyAdmitted, Arc::from(""));
-    let job = workload.jobs[0];
-    core.emit(Event::Admitted { job, queue, pod_sets });
+    let jobs = workload.jobs.clone();
+    core.emit(Event::Admitted { job: jobs[0], queue, pod_sets });
+    jobs.into_iter().for_each(|job| core.start_deadline(job));
     fill(core, flow, number);
     for index in replicas_of(core, number) {
         hold_waiting(core, index, Reason::PartiallyAdmitted);

@@ -31,8 +31,9 @@ pub(super) fn evict_workload(core: &mut Core, flow: &mut dyn Flow, id: WorkloadI
     let workload = core.admission.workload_mut(number);
     workload.standing = Standing::Evicting { id, since };
     workload.last_logged = (because, Arc::clone(&text));
-    let job = workload.jobs[0];
-    core.emit(Event::Evicted { job, because, by, text });
+    let jobs = workload.jobs.clone();
+    core.emit(Event::Evicted { job: jobs[0], because, by, text });
+    jobs.into_iter().for_each(|job| core.deadlines.reset(job));
     let replicas = replicas_of(core, number);
     forget_replicas(core, number);
     for index in replicas {

@@ -47,7 +47,7 @@ pub(crate) struct Admission {
 }
 
 impl Admission {
-    pub(super) fn is_used(&self) -> bool {
+    pub fn is_used(&self) -> bool {
         self.stated.is_some() || self.kueue.is_some()
     }
 

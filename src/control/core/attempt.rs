@@ -5,7 +5,7 @@ use super::store::ReplicaIndex;
 use super::timer::Timer;
 use dryrack_event::{Event, Outcome, Phase, Reason};
 use dryrack_fleet::{NodeState, Placement};
-use dryrack_ids::NodeId;
+use dryrack_ids::{JobId, NodeId};
 use dryrack_units::{SimDuration, SimTime};
 
 impl Core {
@@ -29,6 +29,25 @@ impl Core {
         if let Some(longest) = longest {
             let timer = Timer::Deadline { replica: index, version: replica.version };
             self.timers.set(self.now.saturating_add(longest), timer);
+        }
+    }
+
+    /// Adds a new job to the group with which it shares a deadline, if it has one. The clock of the group starts now,
+    /// unless the job waits for admission.
+    pub(crate) fn join_deadline(&mut self, job: JobId) {
+        let spec = &self.store[job].spec;
+        let Some(deadline) = spec.shared_deadline.clone() else { return };
+        let waits = spec.queued.is_some() && self.admission.is_used();
+        self.deadlines.add(job, &deadline);
+        if !waits {
+            self.start_deadline(job);
+        }
+    }
+
+    /// Starts the clock of the deadline that the job shares with others, unless it runs.
+    pub(crate) fn start_deadline(&mut self, job: JobId) {
+        if let Some((group, at)) = self.deadlines.start(job, self.now) {
+            self.timers.set(at, Timer::SharedDeadline { group, since: self.now });
         }
     }
 

@@ -47,6 +47,7 @@ use dryrack_units::SimTime;
 use parts::accounts::Accounts;
 use parts::clock::{Clock, Reader};
 use parts::clouds::Clouds;
+use parts::deadlines::Deadlines;
 use parts::deciding::Deciding;
 use parts::kept::Kept;
 use parts::nodes::Nodes;
@@ -81,6 +82,8 @@ pub(crate) struct Core {
     /// Services that scale with their requests.
     services: Services,
     pub admission: Admission,
+    /// Deadlines that several jobs share.
+    pub deadlines: Deadlines,
     pub timers: Timers,
     /// Outputs that were not taken yet.
     outbox: VecDeque<Output>,
@@ -104,6 +107,7 @@ impl Core {
             clouds: Clouds::default(),
             services: Services::default(),
             admission: Admission::default(),
+            deadlines: Deadlines::default(),
             outbox: VecDeque::new(),
         }
     }

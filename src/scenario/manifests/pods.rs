@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dryrack_kubernetes::cluster::{PodInfo, Resource};
-use dryrack_manifest::{Cluster, Controller, Kind, MadeClaim, Object, PodSet, StatedPod, Terms};
+use dryrack_manifest::{Cluster, Controller, JobDeadline, Kind, MadeClaim, Object, PodSet, StatedPod, Terms};
 use dryrack_objects::{Pod, ResourceClaim, Seconds};
 use dryrack_units::{Bytes, MilliCpu, Permille, SimDuration, SimTime};
 use dryrack_workload::{
     Arrival, Backoff, Demand, GpuDemand, GpuTake, JobBehavior, JobSpec, QueuedPart, QueuedWorkload, Restart,
-    RetryPolicy, RunLimit, TaskDemand,
+    RetryPolicy, RunLimit, SharedDeadline, TaskDemand,
 };
 use dryrack_yaml::{Report, Span};
 
@@ -111,12 +111,24 @@ fn stated_pod(stated: &StatedPod, latest: Option<Seconds>, queued: Option<Arc<Qu
     let (namespace, name) = (pod.metadata.namespace(), Arc::clone(&pod.metadata.name));
     let spec = JobSpec {
         time_limit: stated.deadline.map(left),
+        shared_deadline: stated.owner.as_ref().and_then(|(_, job)| shared(job, stated.of_job?, latest)),
         restart: if is_replaced { Restart::Always } else { Restart::Never },
         retry: Some(Box::new(retry_policy(retry, is_replaced))),
         queued: queued.map(|workload| Arc::new(QueuedPart { workload, pod_set: Some(0) })),
         ..spec(pod)
     };
     Named { namespace, name, created: stated.created, draft: draft(spec, terms, stated.span) }
+}
+
+/// The deadline of a Job, which all its pods share. `latest` is the time at which the run begins.
+fn shared(
+    job: &Arc<str>,
+    JobDeadline { after, started }: JobDeadline,
+    latest: Option<Seconds>,
+) -> Option<Arc<SharedDeadline>> {
+    let age = started.zip(latest).map_or(0, |(started, latest)| latest.0 - started.0);
+    let age = SimDuration::from_secs(u64::try_from(age).unwrap_or(0));
+    Some(Arc::new(SharedDeadline { group: Arc::clone(job), after: after.saturating_sub(age).max(LEFT) }))
 }
 
 fn retry_policy(limit: Option<u32>, is_replaced: bool) -> RetryPolicy {
@@ -183,6 +195,11 @@ fn made_pods(
     let is_job = matches!(controller.kind, Kind::Job | Kind::JobSet | Kind::QueuedWorkload);
     let base = |pod: Pod, number: u32| JobSpec {
         time_limit: set.deadline,
+        shared_deadline: set.of_job.and_then(|deadline| {
+            let job = Arc::from(format!("{}/{}", controller.namespace, set.prefix()));
+            // Kueue starts the Job again when it admits it.
+            shared(&job, deadline, cluster.latest.filter(|_| managed.is_not()))
+        }),
         restart: if is_job { Restart::Never } else { Restart::Always },
         retry: Some(Box::new(retry_policy(if is_job { controller.backoff_limit.or(Some(6)) } else { None }, !is_job))),
         queued: managed.part(controller, place, number),

@@ -67,7 +67,9 @@ fn controllers_are_jobs_and_their_pods_are_replicas() {
     assert_eq!(web.demand.gpus().map(|gpus| gpus.count), Some(1));
     let limit = Some(Box::new(RunLimit::ArrayTasks { array: "train".into(), most: 2 }));
     assert_eq!((&train.run_limit, train.retry.as_ref().map(|retry| retry.limit)), (&limit, Some(Some(1))));
-    assert_eq!(train.time_limit, Some(SimDuration::from_secs(600)));
+    // The pods of the Job are jobs here, so they share its deadline.
+    let deadline = train.shared_deadline.as_deref().map(|deadline| (&*deadline.group, deadline.after));
+    assert_eq!((train.time_limit, deadline), (None, Some(("default/train", SimDuration::from_secs(600)))));
     assert_eq!(jobs[5].at, SimTime::from_secs(60));
     assert_eq!((jobs[5].behavior.run, jobs[0].behavior.run), (Some(SimDuration::from_secs(300)), None));
 }

@@ -18,7 +18,13 @@ pub fn judge(case: &Case<'_>) -> CheckResult {
         return Ok(Judged::DoesNotApply);
     }
     let mut more = world.clone();
-    let spec = JobSpec { name: "later".into(), after: Arc::from([]), run_limit: None, ..JobSpec::clone(&first.spec) };
+    let spec = JobSpec {
+        name: "later".into(),
+        after: Arc::from([]),
+        run_limit: None,
+        shared_deadline: None,
+        ..JobSpec::clone(&first.spec)
+    };
     // The job may be one that never ends.
     more.until = Some(at);
     more.arrivals.push(Arrival { at, spec: Arc::new(spec), ..first.clone() });

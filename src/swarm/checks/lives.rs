@@ -292,7 +292,13 @@ fn flavors(pod_sets: &[AdmittedPodSet]) -> Flavors {
 fn fits_alone(world: &Rehearsal, (job, replicas): (JobId, u32), admission: Option<(SimTime, Flavors)>) -> bool {
     let mut alone = world.clone();
     let arrival = &world.arrivals[job.index()];
-    let spec = JobSpec { after: Arc::from([]), run_limit: None, replicas, ..JobSpec::clone(&arrival.spec) };
+    let spec = JobSpec {
+        after: Arc::from([]),
+        run_limit: None,
+        shared_deadline: None,
+        replicas,
+        ..JobSpec::clone(&arrival.spec)
+    };
     alone.arrivals = vec![Arrival { at: SimTime::ZERO, spec: Arc::new(spec), ..arrival.clone() }];
     for node in &mut alone.nodes {
         node.state = NodeState::Ready;

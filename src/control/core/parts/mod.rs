@@ -6,6 +6,7 @@ pub mod clock;
 #[cfg(test)]
 mod clock_tests;
 pub mod clouds;
+pub mod deadlines;
 pub mod deciding;
 pub mod examined;
 pub mod kept;

@@ -50,6 +50,8 @@ pub enum Timer {
     DependencyJudged { job: JobId },
     /// A workload that was evicted at `since` may release its quota.
     QuotaReleased { workload: u32, since: SimTime },
+    /// The time limit that the jobs of a group share is over. They were started at `since`.
+    SharedDeadline { group: u32, since: SimTime },
 }
 
 impl Timer {
@@ -75,6 +77,7 @@ impl Timer {
             Timer::GraceOver { .. } => "a grace time",
             Timer::DependencyJudged { .. } => "a job that waited for others",
             Timer::QuotaReleased { .. } => "an evicted workload",
+            Timer::SharedDeadline { .. } => "a deadline of several jobs",
         }
     }
 }
