@@ -1,6 +1,7 @@
 //! `dryrack simulate`: says whether Kueue would admit one more workload, when, whom it would preempt, and which single
 //! change would help.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -13,7 +14,9 @@ use super::output::{Format, print, print_json, warn};
 use super::progress;
 use super::run::Overrides;
 use super::select::is_manifest;
+use dryrack_control::StandsBehind;
 use dryrack_engine::{Never, Preemptor, QueueChange, Remedy, Simulated, Victim, simulate as simulate_jobs};
+use dryrack_event::Reason;
 use dryrack_ids::JobId;
 use dryrack_scenario::{AddedWorkload, Loaded, Options, load, load_text};
 use dryrack_units::{SimTime, counted};
@@ -213,6 +216,23 @@ impl Case<'_> {
         text
     }
 
+    /// Why it is not admitted at once.
+    fn at_first(&self) -> Option<(Reason, Cow<'_, str>)> {
+        let told = self.found.refused.as_ref().map(|(reason, message)| (*reason, Cow::from(&**message)));
+        told.or_else(|| self.not_tried(self.found.behind.0.as_ref()?))
+    }
+
+    /// Why it is never admitted, as it stands at the end.
+    fn last(&self) -> Option<(Reason, Cow<'_, str>)> {
+        let told = self.found.last.as_ref().map(|(_, reason, message)| (*reason, Cow::from(&**message)));
+        told.or_else(|| self.not_tried(self.found.behind.1.as_ref()?))
+    }
+
+    fn not_tried(&self, behind: &StandsBehind) -> Option<(Reason, Cow<'_, str>)> {
+        let name = &self.loaded.rehearsal.arrivals[behind.job.index()].spec.name;
+        Some((Reason::PendingEvaluation, Cow::from(behind.text(name))))
+    }
+
     fn admission(&self) -> String {
         let found = self.found;
         let mut text = String::new();
@@ -232,12 +252,12 @@ impl Case<'_> {
             None => {
                 let until = found.until.map_or("the end of the run".to_string(), |until| until.to_string());
                 text.push_str(&format!("admitted   no, simulated until {until}\n"));
-                if let Some((_, because, message)) = &found.last {
+                if let Some((because, message)) = self.last() {
                     text.push_str(&format!("because    {}: {message}\n", because.name()));
                 }
             }
         }
-        if let (Some(_), Some((because, message))) = (&found.admitted, &found.refused) {
+        if let (Some(_), Some((because, message))) = (&found.admitted, self.at_first()) {
             text.push_str(&format!("at first   {}: {message}\n", because.name()));
         }
         text
@@ -276,14 +296,15 @@ impl Case<'_> {
         let admitted = found.admitted.as_ref().map(
             |(at, queue, sets)| json!({"at_seconds": at.as_secs_f64(), "cluster_queue": &**queue, "pod_sets": sets}),
         );
-        let because = |(because, message): (&dryrack_event::Reason, &std::sync::Arc<str>)| json!({"reason": because.name(), "message": &**message});
+        let because =
+            |(because, message): (Reason, Cow<'_, str>)| json!({"reason": because.name(), "message": message});
         json!({
             "workload": self.name,
             "local_queue": self.queue,
             "submitted_seconds": found.submitted.as_secs_f64(),
             "admitted": admitted,
-            "at_first": found.refused.as_ref().map(|(reason, message)| because((reason, message))),
-            "last": found.last.as_ref().map(|(_, reason, message)| because((reason, message))),
+            "at_first": self.at_first().map(because),
+            "last": self.last().map(because),
             "running_seconds": found.running.map(SimTime::as_secs_f64),
             "unmanaged": self.queue.is_none().then(|| self.unmanaged()),
             "pods": found.pods.0,

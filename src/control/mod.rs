@@ -55,7 +55,7 @@ mod safety_tests;
 mod scan;
 mod views;
 
-pub use admission::{AdmissionState, AdmissionView};
+pub use admission::{AdmissionState, AdmissionView, Behind, StandsBehind};
 pub use clocks::{PassTime, Ticks};
 pub use core::{AnalysesAhead, LONGEST_PROVISIONING, Watch, Watched};
 pub use drive::{arrange, step, step_len};

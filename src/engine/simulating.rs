@@ -10,8 +10,8 @@ use super::records::Records;
 use super::rehearsal::Rehearsal;
 use super::replay::Replay;
 use super::run::{RunOptions, run};
-use dryrack_control::AdmissionView;
-use dryrack_event::{AdmittedPodSet, Event, Histogram, Outcome, Phase, Reason, Record, RecordBody};
+use dryrack_control::StandsBehind;
+use dryrack_event::{AdmittedPodSet, Event, Histogram, Input, Outcome, Phase, Reason, Record, RecordBody};
 use dryrack_ids::JobId;
 use dryrack_objects::Quantity;
 use dryrack_scheduler::lacks;
@@ -28,6 +28,8 @@ pub struct Simulated {
     pub refused: Option<(Reason, Arc<str>)>,
     /// The last message, if it is never admitted.
     pub last: Option<(SimTime, Reason, Arc<str>)>,
+    /// What it stands behind at the instant of its submission, and at the end, if Kueue does not try it then.
+    pub behind: (Option<StandsBehind>, Option<StandsBehind>),
     /// How many of its pods should run at a time, and the largest number that does.
     pub pods: (u32, u32),
     /// How many pods it has.
@@ -44,8 +46,6 @@ pub struct Simulated {
     pub evicted: Option<(SimTime, Reason)>,
     /// The jobs for which it is preempted by Kueue, each as often as it is.
     pub evicted_for: Vec<JobId>,
-    /// How it stands at the end, if it is never admitted.
-    pub standing: Option<AdmissionView>,
     /// The single changes with which its pods all run earlier. The change with the earliest pods comes first.
     pub changes: Vec<Remedy>,
 }
@@ -126,11 +126,16 @@ pub fn simulate(rehearsal: &Rehearsal, jobs: &[JobId]) -> Simulated {
     if rehearsal.arrivals[first.index()].spec.queued.is_none() {
         return found;
     }
+    if found.admitted.as_ref().is_none_or(|(at, ..)| *at > found.submitted) {
+        let until = records.partition_point(|record| record.at <= found.submitted);
+        found.behind.0 = stands_behind(rehearsal, &records[..until], first);
+    }
     if found.admitted.is_none() {
-        found.standing = standing(rehearsal, &records, first);
+        found.behind.1 = stands_behind(rehearsal, &records, first);
     }
     if found.running.is_none_or(|at| at > found.submitted) {
-        found.changes = Trials { rehearsal, jobs, found: &found }.changes();
+        let waiting = waiting_before(rehearsal, jobs, &records, found.submitted);
+        found.changes = Trials { rehearsal, jobs, found: &found, waiting }.changes();
     }
     found
 }
@@ -144,6 +149,7 @@ impl Simulated {
             admitted: None,
             refused: None,
             last: None,
+            behind: (None, None),
             pods: (0, 0),
             all_pods: jobs.iter().map(|job| rehearsal.arrivals[job.index()].spec.replicas).sum(),
             running: None,
@@ -152,7 +158,6 @@ impl Simulated {
             victims: Vec::new(),
             evicted: None,
             evicted_for: Vec::new(),
-            standing: None,
             changes: Vec::new(),
         };
         read(records, jobs, rehearsal, &mut found);
@@ -195,12 +200,35 @@ fn recorded(rehearsal: &Rehearsal) -> Vec<Record> {
     records.0
 }
 
-fn standing(rehearsal: &Rehearsal, records: &[Record], job: JobId) -> Option<AdmissionView> {
+/// The workload behind which that of this job stands after these records.
+fn stands_behind(rehearsal: &Rehearsal, records: &[Record], job: JobId) -> Option<StandsBehind> {
     let mut replay = Replay::new(Arc::clone(&rehearsal.profile), rehearsal.seed);
     for record in records {
         replay.take(record).expect("what was just recorded replays");
     }
-    replay.control.admission_of(job)
+    replay.control.admission_of(job)?.state.behind().cloned()
+}
+
+/// The other workloads that wait for admission at this time.
+fn waiting_before(rehearsal: &Rehearsal, jobs: &[JobId], records: &[Record], at: SimTime) -> Vec<Arc<QueuedWorkload>> {
+    let mut waiting: BTreeMap<(Arc<str>, Arc<str>), Arc<QueuedWorkload>> = BTreeMap::new();
+    let workload = |job: JobId| {
+        let part = rehearsal.arrivals[job.index()].spec.queued.as_ref()?;
+        let key = (Arc::clone(&part.workload.namespace), Arc::clone(&part.workload.name));
+        Some((key, Arc::clone(&part.workload))).filter(|_| !jobs.contains(&job))
+    };
+    for record in records.iter().take_while(|record| record.at <= at) {
+        match &record.said {
+            RecordBody::Input(Input::Submit { job, .. }) | RecordBody::Event(Event::Evicted { job, .. }) => {
+                waiting.extend(workload(*job));
+            }
+            RecordBody::Event(Event::Admitted { job, .. } | Event::JobEnded { job, .. }) => {
+                workload(*job).map(|(key, _)| waiting.remove(&key));
+            }
+            _ => {}
+        }
+    }
+    waiting.into_values().collect()
 }
 
 fn read(records: &[Record], jobs: &[JobId], rehearsal: &Rehearsal, found: &mut Simulated) {
@@ -320,6 +348,8 @@ struct Trials<'a> {
     jobs: &'a [JobId],
     /// What happens without a change.
     found: &'a Simulated,
+    /// The other workloads that wait when this one is submitted.
+    waiting: Vec<Arc<QueuedWorkload>>,
 }
 
 /// What Kueue does at the instant of the submission.
@@ -405,7 +435,13 @@ impl Trials<'_> {
         each_quota(&mut object.clone(), &mut |flavor, quota| stated.push((flavor.to_string(), quota.clone())));
         for (flavor, quota) in stated {
             let resource = quota["name"].as_str().unwrap_or_default();
-            let most = requested(workload, resource);
+            let own = requested(workload, resource);
+            // Those of its queue may come first.
+            let others = self
+                .waiting
+                .iter()
+                .filter(|other| cluster_queue_of(self.rehearsal, other).is_some_and(|of_it| *of_it == *queue));
+            let most = if own > 0 { others.map(|other| requested(other, resource)).sum::<i64>() + own } else { 0 };
             let Some(from) = quantity(&quota["nominalQuota"]).filter(|_| most > 0) else { continue };
             let place = (queue, flavor.as_str(), resource);
             let with = |steps: i64| {

@@ -29,6 +29,15 @@ pub struct Setup {
     pub nodes: Vec<TopologyNode>,
 }
 
+/// How a waiting workload stands to the one that it is behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behind {
+    /// That one is the head of the queue.
+    Head,
+    /// Both have the same shape, and that one did not fit.
+    Equal,
+}
+
 /// Why an object is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SpecError {
@@ -394,6 +403,22 @@ impl Kueue {
     /// The number of flavors.
     pub fn flavors(&self) -> usize {
         self.cluster.flavors.len()
+    }
+
+    /// The workload that a waiting one stands behind: one of the same shape that did not fit, so that this one is not
+    /// tried, or the head of the queue.
+    pub fn stands_behind(&self, id: WorkloadId) -> Option<(WorkloadId, Behind)> {
+        let workload = self.cluster.workload(id);
+        let pending = &self.cluster.queue(workload.queue).pending;
+        if pending.is_active(id, workload) {
+            return pending.in_order().next().filter(|head| *head != id).map(|head| (head, Behind::Head));
+        }
+        let is_equal = |other: &WorkloadId| {
+            let other = self.cluster.workload(*other);
+            other.shape == workload.shape && other.condition.is_some()
+        };
+        let was_tried = workload.condition.is_some();
+        pending.inadmissible().find(|other| !was_tried && is_equal(other)).map(|other| (other, Behind::Equal))
     }
 
     pub fn has_queue(&self, name: &str) -> bool {

@@ -45,7 +45,7 @@ pub use dryrack_kubernetes::object::Quantity;
 
 pub use assignment::{Assignment, FlavorChoice, Mode, PodSetAssignment};
 pub use cycle::{Cycle, Head, Verdict};
-pub use manager::{Kueue, Setup, SpecError};
+pub use manager::{Behind, Kueue, Setup, SpecError};
 pub use names::{FlavorId, FlavorResource, Names, ResourceId};
 pub use preemption::{FairStrategy, Target};
 pub use quantity::{amount_of, amount_text};

@@ -17,6 +17,7 @@ trials! {
         a_workload_that_is_preempted_again_and_again_is_named_once,
         changes_are_those_with_which_the_pods_run_earlier,
         a_change_that_helps_later_is_better_than_none,
+        a_workload_behind_another_says_what_that_one_waits_for,
     ]
 }
 
@@ -345,4 +346,44 @@ until: 12h
     ]
     .concat();
     assert!(said.ends_with(&wanted), "{said}");
+}
+
+/// `first` has the quota until 2h, and `second` waits for it since 5m.
+const WAITING: &str = "\
+scenario: A queue in which an equal job waits
+kueue: {cluster_queues: [{name: q, STRATEGY, quota: {h100: {gpus: 8}}}]}
+nodes: [{name: n, count: 4, machine: h100-80g-x8}]
+jobs:
+  - {name: first, queue: q, gpus: 8, duration: 2h}
+  - {name: second, at: 5m, queue: q, gpus: 8, duration: 2h}
+until: UNTIL
+";
+
+/// Kueue does not try a workload while one of the same shape does not fit, so it writes no message about it.
+fn a_workload_behind_another_says_what_that_one_waits_for() {
+    let quota = "waiting_for_quota: couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in \
+                 flavor h100, 8 more needed";
+    let equal = format!("it asks for the same as second, which waits ({quota}), so Kueue does not try it");
+    let head = format!("second is ahead of it and waits ({quota})");
+    let rows = [("strategy: BestEffortFIFO", equal), ("strategy: StrictFIFO", head)];
+    for (strategy, why) in rows {
+        for (until, code) in [("12h", 0), ("1h", 1)] {
+            let text = WAITING.replace("STRATEGY", strategy).replace("UNTIL", until);
+            let said = asked_of_scenario(&text, "{name: new, queue: q, gpus: 8, duration: 2h}", code);
+            let key = if code == 0 { "at first   " } else { "because    " };
+            assert!(said.contains(&format!("{key}pending_evaluation: {why}\n")), "{said}");
+            // With 8 more, `second` comes first.
+            let change = "  a quota of 24 nvidia.com/gpu of h100 in ClusterQueue q, instead of 8\n    admitted at 10m, all pods run at 10m, preempts nobody";
+            assert!(said.contains(change), "{said}");
+            let half = "  a quota of 16 nvidia.com/gpu of h100 in ClusterQueue q, instead of 8\n    admitted at 2h,";
+            assert_eq!(said.contains(half), code == 0, "{said}");
+        }
+        // The explanation of a run says the same.
+        let text = WAITING.replace("STRATEGY", strategy).replace("UNTIL", "12h");
+        let new = "  - {name: new, at: 10m, queue: q, gpus: 8, duration: 2h}\nuntil";
+        let dir = written(&[("s.yaml", &text.replace("until", new))]);
+        stdout(dir.path(), &["run", "s.yaml", "--out", "out"], 0);
+        let said = stdout(dir.path(), &["explain", "out/events.jsonl", "--job", "new", "--at", "20m"], 0);
+        assert!(said.contains(&why), "{said}");
+    }
 }

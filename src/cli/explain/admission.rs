@@ -29,10 +29,13 @@ fn standing(view: &AdmissionView, names: &Names) -> String {
     };
     let state = match &view.state {
         AdmissionState::Inadmissible => "is not tried".to_string(),
+        AdmissionState::Waiting { place: None, behind: Some(behind), .. } => {
+            format!("is not tried: {}", behind.text(names.job(behind.job)))
+        }
         AdmissionState::Waiting { place: None, .. } => {
             "did not fit, and is tried again when something changes".to_string()
         }
-        AdmissionState::Waiting { place: Some(place), active, parked, ahead } => {
+        AdmissionState::Waiting { place: Some(place), active, parked, ahead, .. } => {
             let ahead: Vec<&str> = ahead.iter().map(|job| names.job(*job)).collect();
             let before = if ahead.is_empty() { String::new() } else { format!("; before it: {}", ahead.join(", ")) };
             let parked = if *parked > 0 { format!(", and {parked} that did not fit") } else { String::new() };
@@ -43,6 +46,9 @@ fn standing(view: &AdmissionView, names: &Names) -> String {
         AdmissionState::Over => "has ended".to_string(),
     };
     let mut text = format!("Kueue: its workload {state} ({queue})");
+    if let AdmissionState::Waiting { place: Some(_), behind: Some(behind), .. } = &view.state {
+        text.push_str(&format!("\n  {}", behind.text(names.job(behind.job))));
+    }
     if !view.message.is_empty() {
         text.push_str(&format!("\n  {}: {}", view.because.name(), view.message));
     }

@@ -28,9 +28,10 @@ mod waiting;
 mod workload;
 
 pub(crate) use carry_out::settle;
+pub use dryrack_kueue::Behind;
 pub(crate) use queues::apply_objects;
 pub(crate) use state::Admission;
-pub use view::{AdmissionState, AdmissionView};
+pub use view::{AdmissionState, AdmissionView, StandsBehind};
 
 use super::core::Core;
 use super::core::store::{ReplicaIndex, Wait};

@@ -6,7 +6,7 @@ use super::state::{Admission, Key};
 use super::workload::Standing;
 use dryrack_event::Reason;
 use dryrack_ids::JobId;
-use dryrack_kueue::WorkloadId;
+use dryrack_kueue::{Behind, WorkloadId};
 use dryrack_units::SimTime;
 
 /// How the workload of a job stands with Kueue.
@@ -34,10 +34,46 @@ pub enum AdmissionState {
         active: usize,
         parked: usize,
         ahead: Vec<JobId>,
+        behind: Option<StandsBehind>,
     },
     Admitted,
     Evicting,
     Over,
+}
+
+/// The workload that keeps another one from being tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StandsBehind {
+    /// Its first job.
+    pub job: JobId,
+    pub how: Behind,
+    /// Why it waits itself.
+    pub because: Reason,
+    pub message: Arc<str>,
+}
+
+impl StandsBehind {
+    /// A sentence about a workload that stands behind the one whose first job has this name.
+    pub fn text(&self, name: &str) -> String {
+        let why = match self.message.is_empty() {
+            true => self.because.name().to_string(),
+            false => format!("{}: {}", self.because.name(), self.message),
+        };
+        match self.how {
+            Behind::Head => format!("{name} is ahead of it and waits ({why})"),
+            Behind::Equal => format!("it asks for the same as {name}, which waits ({why}), so Kueue does not try it"),
+        }
+    }
+}
+
+impl AdmissionState {
+    /// What the workload stands behind, if it waits.
+    pub fn behind(&self) -> Option<&StandsBehind> {
+        match self {
+            AdmissionState::Waiting { behind, .. } => behind.as_ref(),
+            _ => None,
+        }
+    }
 }
 
 const AHEAD_SHOWN: usize = 10;
@@ -79,6 +115,12 @@ impl Admission {
         let place = active.iter().position(|other| *other == id);
         let before = active.iter().take(place.unwrap_or(0).min(AHEAD_SHOWN));
         let ahead = before.map(|other| self.workload(self.of_id[other]).jobs[0]).collect();
-        AdmissionState::Waiting { place: place.map(|at| at + 1), active: active.len(), parked: parked.len(), ahead }
+        let behind = kueue.stands_behind(id).map(|(other, how)| {
+            let other = self.workload(self.of_id[&other]);
+            let (because, message) = other.last_logged.clone();
+            StandsBehind { job: other.jobs[0], how, because, message }
+        });
+        let (active, parked) = (active.len(), parked.len());
+        AdmissionState::Waiting { place: place.map(|at| at + 1), active, parked, ahead, behind }
     }
 }
