@@ -15,11 +15,13 @@ use super::progress;
 use super::run::Overrides;
 use super::select::is_manifest;
 use dryrack_control::StandsBehind;
-use dryrack_engine::{Never, Preemptor, QueueChange, Remedy, Simulated, Victim, simulate as simulate_jobs};
+use dryrack_engine::{Never, Preemptor, QueueChange, Rehearsal, Remedy, Simulated, Victim, simulate as simulate_jobs};
 use dryrack_event::Reason;
 use dryrack_ids::JobId;
+use dryrack_metrics::{UnplaceableAccount, judge_jobs};
 use dryrack_scenario::{AddedWorkload, Loaded, Options, load, load_text};
 use dryrack_units::{SimTime, counted};
+use dryrack_workload::JobSpec;
 
 #[derive(Debug, Args)]
 pub struct SimulateArgs {
@@ -77,13 +79,29 @@ pub fn simulate(args: &SimulateArgs, format: Format) -> ExitResult {
     let said = || format!("rehearsing {} with {name}", args.path.display());
     let found = progress::with_line(said, || guarded(|| simulate_jobs(&with.rehearsal, &jobs)));
     let found = found.map_err(|message| Failure::Ours(format!("internal error: {message}\n")))?;
-    let case = Case { found: &found, loaded: &with, name: &name, queue: workload.map(|workload| &*workload.queue) };
+    let never_runs = if found.running.is_none() { never_runs(&with.rehearsal, &jobs) } else { None };
+    let queue = workload.map(|workload| &*workload.queue);
+    let case = Case { found: &found, loaded: &with, name: &name, queue, never_runs };
     match format {
         Format::Human => print(&case.human())?,
         Format::Json => print_json(&case.as_json())?,
     }
     let is_admitted = workload.is_none() || found.admitted.is_some();
     Ok(if is_admitted && found.running.is_some() { Exit::Fine } else { Exit::Failed })
+}
+
+/// Why a run of the scenario says that these jobs can never run. `None` if they may.
+fn never_runs(rehearsal: &Rehearsal, jobs: &[JobId]) -> Option<String> {
+    let specs: Vec<&JobSpec> = jobs.iter().map(|job| &*rehearsal.arrivals[job.index()].spec).collect();
+    let at = rehearsal.arrivals[jobs[0].index()].at;
+    let mut account = UnplaceableAccount::default();
+    for (spec, judgement) in specs.iter().zip(judge_jobs(rehearsal, &specs, (at, specs.len()))) {
+        if let Some(never) = judgement.never {
+            account.add_demand(&spec.demand, never);
+        }
+    }
+    account.name_among(rehearsal.nodes.iter().map(|node| &*node.spec.shape));
+    account.first().map(str::to_string)
 }
 
 /// Loads the scenario, or makes one of the manifests.
@@ -110,6 +128,8 @@ struct Case<'a> {
     name: &'a str,
     /// The LocalQueue. `None` if Kueue ignores the workload.
     queue: Option<&'a str>,
+    /// Why a run says that it can never run.
+    never_runs: Option<String>,
 }
 
 impl Case<'_> {
@@ -146,6 +166,9 @@ impl Case<'_> {
         text.push_str(&self.admission());
         if found.admitted.is_some() || found.never.is_some() || self.queue.is_none() {
             text.push_str(&self.pods());
+        }
+        if let Some(because) = self.never_runs.as_ref().filter(|_| found.never.is_none()) {
+            text.push_str(&format!("never runs {because}\n"));
         }
         let victims: Vec<String> = found.victims.iter().map(|victim| self.victim_text(victim)).collect();
         text.push_str(&format!(
@@ -316,6 +339,7 @@ impl Case<'_> {
             "never": found.never.as_ref().map(|never| json!({
                 "most_running": never.most, "reasons": never.reasons, "lacks": never.lacks,
             })),
+            "never_runs": self.never_runs,
             "preempts": self.victims_json(&found.victims),
             "evicted": found.evicted.map(|(at, because)| json!({
                 "at_seconds": at.as_secs_f64(), "because": because.name(),

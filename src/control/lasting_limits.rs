@@ -1,16 +1,16 @@
 //! Limits that keep a job out for good: a job that exceeds one of them does not start even if nothing else runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::admission::Admission;
+use super::admission::{Admission, Terms};
 use super::profile::Profile;
 use super::queue::slurm_never_starts;
 use dryrack_event::Reason;
 use dryrack_fleet::Fleet;
 use dryrack_policy::{Holding, Quotas};
 use dryrack_units::SimTime;
-use dryrack_workload::{JobSpec, QueuedPodSet};
+use dryrack_workload::{JobSpec, QueuedPart, QueuedPodSet};
 
 /// The namespace and the queue of a workload, and its pods.
 type Asked = (Arc<str>, Arc<str>, Vec<QueuedPodSet>);
@@ -19,11 +19,15 @@ type Asked = (Arc<str>, Arc<str>, Vec<QueuedPodSet>);
 pub struct LastingLimits<'a> {
     profile: &'a Profile,
     quotas: Quotas,
-    /// Kueue with its queues as they are at that time, and after each later change.
+    /// Kueue with its queues before the first change, and after each change. No queue is stopped.
     admissions: Vec<Admission>,
+    /// The first of them that counts from that time on.
+    first: usize,
     now: SimTime,
     /// What Kueue says of equal workloads.
     known: BTreeMap<Asked, Option<Reason>>,
+    /// What Kueue may add to the pods of equal pod sets.
+    terms: BTreeMap<(Asked, Option<u32>), BTreeSet<Terms>>,
 }
 
 impl LastingLimits<'_> {
@@ -37,8 +41,9 @@ impl LastingLimits<'_> {
         let quotas = Quotas::new(&profile.policies.quotas);
         let first = kueue.partition_point(|(at, _)| *at <= now);
         let admission = |count: usize| Admission::of_objects(kueue[..count].iter().map(|(_, list)| &**list), fleet);
-        let admissions = (first..=kueue.len()).map(admission).collect();
-        LastingLimits { profile, quotas, admissions, now, known: BTreeMap::new() }
+        let admissions = (0..=kueue.len()).map(admission).collect();
+        let (known, terms) = (BTreeMap::new(), BTreeMap::new());
+        LastingLimits { profile, quotas, admissions, first, now, known, terms }
     }
 
     /// Why a limit keeps out a job, or each replica of it, even if nothing else runs. `None` if none does. What depends
@@ -57,14 +62,30 @@ impl LastingLimits<'_> {
 
     fn by_kueue(&mut self, spec: &JobSpec) -> Option<Reason> {
         let part = spec.queued.as_ref()?;
-        let workload = &part.workload;
-        let asked = (Arc::clone(&workload.namespace), Arc::clone(&workload.queue), workload.pod_sets.clone());
-        let LastingLimits { admissions, known, now, .. } = self;
+        let LastingLimits { admissions, first, known, .. } = self;
         let judge = || {
-            let mut reasons = admissions.iter_mut().map(|admission| admission.never_admits(part, *now));
+            let mut reasons = admissions[*first..].iter_mut().map(|admission| admission.never_admits(part));
             let first = reasons.next().flatten();
             first.filter(|_| reasons.all(|reason| reason.is_some()))
         };
-        *known.entry(asked).or_insert_with(judge)
+        *known.entry(asked(part)).or_insert_with(judge)
     }
+
+    /// The job as it is placed after Kueue has admitted it, once for each choice of flavors that its pods may get or have
+    /// got. Empty if Kueue adds nothing to its pods.
+    pub fn with_flavors(&mut self, spec: &JobSpec) -> Vec<JobSpec> {
+        let Some(part) = &spec.queued else { return Vec::new() };
+        let LastingLimits { admissions, terms, .. } = self;
+        let find = || admissions.iter_mut().flat_map(|admission| admission.possible_terms(part)).collect();
+        let terms = terms.entry((asked(part), part.pod_set)).or_insert_with(find);
+        if terms.contains(&Terms::default()) {
+            return Vec::new();
+        }
+        terms.iter().map(|terms| terms.applied_to(spec)).collect()
+    }
+}
+
+fn asked(part: &QueuedPart) -> Asked {
+    let workload = &part.workload;
+    (Arc::clone(&workload.namespace), Arc::clone(&workload.queue), workload.pod_sets.clone())
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::assignment::{Assignment, FlavorChoice, Mode, PodSetAssignment};
-use super::cluster::Cluster;
+use super::cluster::{Cluster, Group, Placing};
 use super::fungibility::{Fitness, PreemptionMode};
 use super::names::{FlavorId, FlavorResource, ResourceId};
 use super::objects::{BorrowPolicy, Effect, ReclaimWithinCohort};
@@ -71,6 +71,43 @@ pub(crate) fn assign(cluster: &mut Cluster, asking: &Asking<'_>, counts: Option<
     }
     assignment.resolve_no_fit();
     assignment
+}
+
+/// For each group of resources that a pod set needs, the flavors that it may get at some time. Other workloads and the
+/// order of the flavors do not count.
+pub(crate) fn possible_flavors(cluster: &Cluster, id: WorkloadId, index: usize) -> Vec<Vec<FlavorId>> {
+    let workload = cluster.workload(id);
+    let (pod_set, queue) = (&workload.pod_sets[index], cluster.queue(workload.queue));
+    let least = i64::from(pod_set.min_count.unwrap_or(pod_set.count).min(pod_set.count));
+    let has_quota = |flavor: FlavorId, (resource, amount): &(ResourceId, i64)| {
+        amount.saturating_mul(least) <= cluster.tree.potential(queue.node, cluster.pair(flavor, *resource))
+    };
+    let of_group = |group: &Group| {
+        let own: Requests =
+            pod_set.requests.iter().filter(|(resource, _)| group.resources.contains(resource)).copied().collect();
+        let may = |flavor: &FlavorId| {
+            mismatch(cluster, id, index, *flavor, &group.resources).is_none()
+                && own.iter().all(|request| has_quota(*flavor, request))
+        };
+        (!own.is_empty()).then(|| group.flavors.iter().copied().filter(may).collect())
+    };
+    queue.groups.iter().filter_map(of_group).collect()
+}
+
+/// Whether a pod set must be placed in a topology, and none of its flavors has room in its topology even if no workload
+/// is there.
+pub(crate) fn fits_no_topology(cluster: &Cluster, id: WorkloadId) -> bool {
+    let fits_none = |index: usize| {
+        let pod_set = &cluster.workload(id).pod_sets[index];
+        let pods = pod_set.min_count.unwrap_or(pod_set.count).min(pod_set.count);
+        let fits = |flavor: FlavorId| {
+            let placing = Placing { pod_set: index, flavor, pods };
+            cluster.topologies.contains_key(&flavor) && cluster.place_all(id, &[placing], Occupancy::Empty).is_ok()
+        };
+        cluster.topology_request(id, index).is_some()
+            && possible_flavors(cluster, id, index).into_iter().any(|group| !group.into_iter().any(fits))
+    };
+    (0..cluster.workload(id).pod_sets.len()).any(fits_none)
 }
 
 /// If the queue has quota for pods, each pod takes one.

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use super::assigner::{fits_no_topology, possible_flavors};
 use super::cluster::{Cluster, ClusterQueue, Group};
 use super::cycle::{self, Cycle};
-use super::names::{FlavorResource, Names};
+use super::names::{FlavorId, FlavorResource, Names};
 use super::objects::{ClusterQueueSpec, CohortSpec, Named, ResourceFlavorSpec, ResourceGroup, StopPolicy};
 use super::objects::{TopologyNode, TopologySpec, WorkloadSpec};
 use super::preemption::FairStrategy;
@@ -386,17 +387,17 @@ impl Kueue {
     }
 
     /// The values by which a domain of the flavor's topology is named.
-    pub fn domain_values(&self, flavor: super::names::FlavorId, leaf: DomainId) -> &[Arc<str>] {
+    pub fn domain_values(&self, flavor: FlavorId, leaf: DomainId) -> &[Arc<str>] {
         self.cluster.topologies.get(&flavor).map_or(&[], |topology| topology.named_values(leaf))
     }
 
     /// The labels that bind a pod to a domain of the flavor's topology.
-    pub fn domain_labels(&self, flavor: super::names::FlavorId, leaf: DomainId) -> Vec<(Arc<str>, Arc<str>)> {
+    pub fn domain_labels(&self, flavor: FlavorId, leaf: DomainId) -> Vec<(Arc<str>, Arc<str>)> {
         self.cluster.topologies.get(&flavor).map_or(Vec::new(), |topology| topology.labels(leaf))
     }
 
     /// The settings of a flavor that an object defines.
-    pub fn flavor(&self, flavor: super::names::FlavorId) -> Option<&Arc<ResourceFlavorSpec>> {
+    pub fn flavor(&self, flavor: FlavorId) -> Option<&Arc<ResourceFlavorSpec>> {
         self.cluster.flavors.get(&flavor)
     }
 
@@ -419,6 +420,16 @@ impl Kueue {
         };
         let was_tried = workload.condition.is_some();
         pending.inadmissible().find(|other| !was_tried && is_equal(other)).map(|other| (other, Behind::Equal))
+    }
+
+    /// For each group of resources that a pod set of a workload needs, the flavors that it may get at some time.
+    pub fn possible_flavors(&self, id: WorkloadId, pod_set: usize) -> Vec<Vec<FlavorId>> {
+        possible_flavors(&self.cluster, id, pod_set)
+    }
+
+    /// Whether a workload has a pod set for which no topology has room even if no other workload is there.
+    pub fn fits_no_topology(&self, id: WorkloadId) -> bool {
+        fits_no_topology(&self.cluster, id)
     }
 
     pub fn has_queue(&self, name: &str) -> bool {

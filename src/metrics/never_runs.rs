@@ -1,5 +1,6 @@
 //! Which jobs can never run, judged by what they ask for: on empty nodes, by limits, and by the rules of their pods.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::gone_nodes::without_gone;
@@ -18,6 +19,8 @@ use dryrack_workload::{Demand, JobSpec};
 pub enum NeverRuns {
     /// It does not fit on the nodes.
     NoRoom(NeverFits),
+    /// It fits on none of the nodes that the flavors select with which Kueue may admit it.
+    NotOfFlavors(NeverFits),
     /// A limit, or a lack of the cluster's objects, keeps it out even if nothing else runs.
     KeptOut(Reason),
 }
@@ -28,6 +31,14 @@ impl NeverRuns {
         match reasons.iter().map(|(reason, _)| reason).find(|reason| reason.is_of_declared_objects()) {
             Some(reason) => NeverRuns::KeptOut(reason),
             None => NeverRuns::NoRoom(NeverFits::of(reasons)),
+        }
+    }
+
+    /// Why it never runs with the flavors of Kueue, if it fits without them.
+    fn of_flavors(self) -> NeverRuns {
+        match self {
+            NeverRuns::NoRoom(never) | NeverRuns::NotOfFlavors(never) => NeverRuns::NotOfFlavors(never),
+            NeverRuns::KeptOut(reason) => NeverRuns::KeptOut(reason),
         }
     }
 }
@@ -70,6 +81,11 @@ impl NeverFits {
         format!("the suitable nodes have no room for {tasks} tasks at once, even when empty{others}")
     }
 
+    /// Why a job does not fit on the nodes of its flavors.
+    pub(super) fn of_flavors(self) -> String {
+        format!("no node that its flavors select has room for it (most often: {})", self.reason.text())
+    }
+
     pub(super) fn of_task(self) -> String {
         format!("no node has everything that the job asks for (most often: {})", self.reason.text())
     }
@@ -96,16 +112,32 @@ pub fn judge_jobs(rehearsal: &Rehearsal, jobs: &[&JobSpec], (now, pending): (Sim
     let mut known: HashMap<&Demand, Judgement, foldhash::fast::FixedState> = HashMap::default();
     let mut limits = LastingLimits::new(&rehearsal.profile, &rehearsal.kueue, &fleet, now);
     let mut judged: Vec<Judgement> = Vec::with_capacity(jobs.len());
-    for job in jobs {
-        let on_nodes = || on_empty_nodes(&rehearsal.profile.scheduler, &job.demand, &fleet);
-        let mut judgement = *known.entry(&*job.demand).or_insert_with(on_nodes);
+    // The jobs of which nothing is known yet, and after each of them its forms with each choice of flavors.
+    let mut forms: Vec<(usize, Cow<'_, JobSpec>)> = Vec::new();
+    let stages = &rehearsal.profile.scheduler;
+    for (place, job) in jobs.iter().enumerate() {
+        let mut judgement = *known.entry(&*job.demand).or_insert_with(|| on_empty_nodes(stages, &job.demand, &fleet));
         judgement.never = judgement.never.or_else(|| limits.keeps_out(job).map(NeverRuns::KeptOut));
         judged.push(judgement);
+        if judgement.never.is_none() {
+            forms.push((place, Cow::Borrowed(*job)));
+            forms.extend(limits.with_flavors(job).into_iter().map(|form| (place, Cow::Owned(form))));
+        }
     }
-    let places: Vec<usize> = (0..jobs.len()).filter(|place| judged[*place].never.is_none()).collect();
-    let open: Vec<&JobSpec> = places.iter().map(|place| jobs[*place]).collect();
-    for (place, refused) in places.into_iter().zip(refused_alone(&lasting, &open)) {
-        judged[place].never = refused.as_ref().map(NeverRuns::of_pod);
+    let specs: Vec<&JobSpec> = forms.iter().map(|(_, form)| &**form).collect();
+    let alone = refused_alone(&lasting, &specs);
+    let mut of_demands: HashMap<&Demand, Option<NeverRuns>, foldhash::fast::FixedState> = HashMap::default();
+    let mut refused = forms.iter().zip(alone).peekable();
+    while let Some(((place, _), alone)) = refused.next() {
+        let mut with_flavors: Option<Option<NeverRuns>> = None;
+        while let Some(((_, form), alone)) = refused.next_if(|((other, _), _)| other == place) {
+            let of_pod = alone.as_ref().map(NeverRuns::of_pod);
+            let on_nodes = || on_empty_nodes(stages, &form.demand, &fleet).never;
+            let never = of_pod.or_else(|| *of_demands.entry(&*form.demand).or_insert_with(on_nodes));
+            with_flavors = Some(with_flavors.unwrap_or(never).and(never));
+        }
+        let of_flavors = with_flavors.flatten().map(NeverRuns::of_flavors);
+        judged[*place].never = alone.as_ref().map(NeverRuns::of_pod).or(of_flavors);
     }
     judged
 }

@@ -79,6 +79,11 @@ impl UnplaceableAccount {
         json!({"jobs": self.jobs, "lacks": self.lacks.iter().map(lack).collect::<Vec<_>>()})
     }
 
+    /// What the most jobs lack, or which limit keeps them out.
+    pub fn first(&self) -> Option<&str> {
+        self.lacks.first().map(|(lack, _)| lack.as_str())
+    }
+
     /// A line such as "201 of 298 jobs can never run: no node has GPU `a100` (did you mean `a100-80g`?)". `None` if all
     /// jobs can run.
     pub fn sentence(&self, jobs: u64) -> Option<String> {
@@ -109,6 +114,7 @@ impl UnplaceableAccount {
 fn lack(demand: &Demand, never: NeverRuns, shapes: &[&NodeShape]) -> String {
     let never = match never {
         NeverRuns::NoRoom(never) => never,
+        NeverRuns::NotOfFlavors(never) => return never.of_flavors(),
         NeverRuns::KeptOut(reason) if reason.counts_what_runs() => {
             return format!("{} even if nothing else runs", reason.text());
         }

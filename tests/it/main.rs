@@ -49,6 +49,7 @@ mod hunted;
 mod imports;
 mod imports_fuzzed;
 mod keepers;
+mod kept_out;
 mod kube_scheduler;
 mod kueue;
 mod library;
@@ -174,6 +175,7 @@ fn main() {
         imports::trials,
         imports_fuzzed::trials,
         keepers::trials,
+        kept_out::trials,
         kube_scheduler::trials,
         kueue::trials,
         library::trials,

@@ -176,8 +176,7 @@ fn places(kueue: &Kueue, head: &Head) -> Vec<(AdmittedSet, AdmittedPodSet)> {
         for (resource, choice) in &set.flavors {
             assigned.insert(Arc::clone(names.resource(*resource)), Arc::clone(names.flavor(choice.flavor)));
             if let Some(spec) = kueue.flavor(choice.flavor).filter(|_| flavors.insert(choice.flavor)) {
-                terms.node_selector.extend(spec.node_labels.clone());
-                terms.tolerations.extend(spec.tolerations.clone());
+                terms.add(spec);
             }
         }
         let (mut domains, mut logged_domains) = (Vec::new(), Vec::new());

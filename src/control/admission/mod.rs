@@ -32,6 +32,7 @@ pub use dryrack_kueue::Behind;
 pub(crate) use queues::apply_objects;
 pub(crate) use state::Admission;
 pub use view::{AdmissionState, AdmissionView, StandsBehind};
+pub(crate) use workload::Terms;
 
 use super::core::Core;
 use super::core::store::{ReplicaIndex, Wait};

@@ -1,12 +1,13 @@
 //! The queues and other objects of Kueue, when they are stated and when they change.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::evict::evict_workload;
 use super::objects::Objects;
 use super::state::Admission;
 use super::waiting::{tell, tell_pending};
-use super::workload::{Standing, Workload, WorkloadNumber, waits_for};
+use super::workload::{Standing, Terms, Workload, WorkloadNumber, waits_for};
 use crate::core::Core;
 use crate::flow::Flow;
 use crate::kubernetes::kueue_nodes;
@@ -81,32 +82,32 @@ impl Admission {
         drained
     }
 
-    /// Admission without workloads, with these lists of objects in the order in which they are stated.
+    /// Admission without workloads, with these lists of objects in the order in which they are stated. No queue is
+    /// stopped, because a stopped queue may be started again.
     pub fn of_objects<'a>(lists: impl Iterator<Item = &'a str>, fleet: &Fleet) -> Admission {
         let mut admission = Admission::default();
-        lists.filter_map(Objects::read).for_each(|objects| admission.state(objects));
+        for mut objects in lists.filter_map(Objects::read) {
+            objects.cluster_queues.iter_mut().for_each(|queue| queue.spec.stop_policy = StopPolicy::None);
+            objects.local_queues.iter_mut().for_each(|queue| queue.stop = StopPolicy::None);
+            admission.state(objects);
+        }
         if let Some(stated) = admission.set_up(fleet) {
             admission.take_over(stated);
         }
         admission
     }
 
-    /// Why Kueue does not admit a workload from `now` on even if it has no other. `None` if it does, or if its queue is
-    /// stopped. Changes nothing.
-    pub fn never_admits(&mut self, part: &QueuedPart, now: SimTime) -> Option<Reason> {
+    /// Why Kueue never admits a workload even if it has no other. `None` if it may. Changes nothing.
+    pub fn never_admits(&mut self, part: &QueuedPart) -> Option<Reason> {
         self.kueue.as_ref()?;
-        let workload = Workload::new(&part.workload, now);
-        let key = (Arc::clone(&workload.spec.namespace), Arc::clone(&workload.spec.queue));
-        let queue = match self.cluster_queue_of(&key) {
-            Ok(queue) => queue,
-            Err((Reason::QueueInactive, _)) => return None,
-            Err((reason, _)) => return Some(reason),
+        let id = match self.try_alone(part) {
+            Ok(id) => id,
+            Err(reason) => return Some(reason),
         };
         let kueue = self.kueue();
-        let id = kueue.submit(&workload.spec_for(&queue, 0)).expect("the queue exists");
         // A cycle may stop behind a flavor that does not fit, and the next cycle goes on from there. So there are at most
         // as many cycles as the pod sets may try flavors.
-        for _ in 0..=kueue.flavors() * workload.spec.pod_sets.len() {
+        for _ in 0..=kueue.flavors() * part.workload.pod_sets.len() {
             if !kueue.is_pending(id) || !kueue.is_active(id) {
                 break;
             }
@@ -114,8 +115,45 @@ impl Admission {
         }
         let condition = if kueue.is_pending(id) { kueue.condition(id) } else { None };
         let reason = condition.map(|condition| waits_for(condition.reason));
+        let has_no_topology = kueue.fits_no_topology(id);
         kueue.delete(id);
-        reason.filter(|reason| matches!(reason, Reason::ExceedsMaxQuota | Reason::NoMatchingFlavor))
+        reason.filter(|reason| match reason {
+            Reason::ExceedsMaxQuota | Reason::NoMatchingFlavor => true,
+            // With other workloads there, it may get another flavor.
+            Reason::TopologyPlacementFailed => has_no_topology,
+            _ => false,
+        })
+    }
+
+    /// What each choice of flavors that a pod set of a workload may get adds to its pods. Changes nothing.
+    pub fn possible_terms(&mut self, part: &QueuedPart) -> BTreeSet<Terms> {
+        let Some(pod_set) = part.pod_set.filter(|_| self.kueue.is_some()) else { return BTreeSet::new() };
+        let Ok(id) = self.try_alone(part) else { return BTreeSet::new() };
+        let kueue = self.kueue();
+        let mut choices = BTreeSet::from([Terms::default()]);
+        for flavors in kueue.possible_flavors(id, pod_set as usize) {
+            let specs: Vec<_> = flavors.into_iter().filter_map(|flavor| kueue.flavor(flavor)).collect();
+            let with = |terms: &Terms| {
+                let mut all = Vec::new();
+                for spec in &specs {
+                    let mut terms = terms.clone();
+                    terms.add(spec);
+                    all.push(terms);
+                }
+                all
+            };
+            choices = choices.iter().flat_map(with).collect();
+        }
+        kueue.delete(id);
+        choices
+    }
+
+    /// Submits a workload that leaves again. The reason, if its queue is missing or does not take it.
+    fn try_alone(&mut self, part: &QueuedPart) -> Result<WorkloadId, Reason> {
+        let workload = Workload::new(&part.workload, SimTime::ZERO);
+        let key = (Arc::clone(&workload.spec.namespace), Arc::clone(&workload.spec.queue));
+        let queue = self.cluster_queue_of(&key).map_err(|(reason, _)| reason)?;
+        Ok(self.kueue().submit(&workload.spec_for(&queue, 0)).expect("the queue exists"))
     }
 }
 

@@ -141,11 +141,7 @@ impl Admission {
     /// Adds the terms of admission to the pod of a replica.
     pub fn complete(&self, index: ReplicaIndex, pod: &mut Pod) {
         let Some(number) = self.let_go.get(&index) else { return };
-        let terms = &self.terms[*number as usize];
-        for (key, value) in &terms.node_selector {
-            pod.spec.node_selector.insert(Arc::clone(key), Arc::clone(value));
-        }
-        pod.spec.tolerations.extend(self.tolerations(index));
+        self.terms[*number as usize].complete(pod);
     }
 
     /// The tolerations that admission adds to the pod of a replica.

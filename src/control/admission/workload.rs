@@ -6,10 +6,11 @@ use std::sync::Arc;
 use crate::core::store::ReplicaIndex;
 use dryrack_event::Reason;
 use dryrack_ids::JobId;
-use dryrack_kueue::objects::{PodSetSpec, Toleration, TopologyRequest, WorkloadSpec};
+use dryrack_kueue::objects::{PodSetSpec, ResourceFlavorSpec, Toleration, TopologyRequest, WorkloadSpec};
 use dryrack_kueue::{Eviction, PreemptionReason, QuotaReason, WorkloadId};
+use dryrack_objects::Pod;
 use dryrack_units::SimTime;
-use dryrack_workload::{QueuedPodSet, QueuedTopology, QueuedWorkload};
+use dryrack_workload::{DemandKind, JobSpec, QueuedPodSet, QueuedTopology, QueuedWorkload};
 
 /// The index of a workload, in the order of submission.
 pub(crate) type WorkloadNumber = u32;
@@ -68,6 +69,33 @@ pub(crate) struct AdmittedSet {
 pub(crate) struct Terms {
     pub node_selector: BTreeMap<Arc<str>, Arc<str>>,
     pub tolerations: Vec<Toleration>,
+}
+
+impl Terms {
+    /// Adds the node labels and tolerations of a flavor.
+    pub fn add(&mut self, flavor: &ResourceFlavorSpec) {
+        self.node_selector.extend(flavor.node_labels.clone());
+        self.tolerations.extend(flavor.tolerations.clone());
+    }
+
+    /// A job whose pods have these terms.
+    pub fn applied_to(&self, job: &JobSpec) -> JobSpec {
+        let mut job = job.clone();
+        if let DemandKind::Tasks(task) = &mut Arc::make_mut(&mut job.demand).kind {
+            task.labels.extend(self.node_selector.clone());
+        }
+        if let Some(pod) = &mut job.pod {
+            let pod = Arc::make_mut(pod);
+            self.complete(pod);
+        }
+        job
+    }
+
+    /// Adds the terms to a pod.
+    pub fn complete(&self, pod: &mut Pod) {
+        pod.spec.node_selector.extend(self.node_selector.clone());
+        pod.spec.tolerations.extend(self.tolerations.iter().cloned());
+    }
 }
 
 impl Workload {

@@ -1,0 +1,99 @@
+//! Jobs that Kueue keeps out for good, and jobs of which this would be wrong to say.
+
+use crate::cli::{dryrack, empty, stdout};
+
+trials! {
+    Nothing: [
+        what_kueue_never_lets_run_is_found,
+        what_may_run_in_a_later_state_of_kueue_is_not_said_to_never_run,
+    ]
+}
+
+const NODES: &str = "\
+scenario: Two pools
+profile: PROFILE
+nodes:
+  - {name: a1, machine: h100-80g-x8, labels: {pool: a, rack: r1}}
+  - {name: a2, machine: h100-80g-x8, labels: {pool: a, rack: r2}}
+  - {name: b1, cpus: 64, ram: 512GiB, gpus: [{type: h100-80g, count: 4}], labels: {pool: b, rack: r1}}
+  - {name: b2, cpus: 64, ram: 512GiB, gpus: [{type: h100-80g, count: 4}], labels: {pool: b, rack: r2}}
+";
+
+/// A queue with these flavors of 64 GPUs each, and a job.
+fn kueue(flavors: &str, queue: &str, job: &str) -> String {
+    format!(
+        "kueue:\n  topologies: [{{name: racks, levels: [rack, kubernetes.io/hostname]}}]\n  flavors: [{flavors}]\n  \
+         cluster_queues: [{{name: q, {queue}}}]\njobs: [{{name: x, at: 1m, queue: q, {job}}}]\n"
+    )
+}
+
+const A: &str = "{name: a, labels: {pool: a}}";
+const B: &str = "{name: b, labels: {pool: b}}";
+const RACKS: &str = "{name: a, labels: {pool: a}, topology: racks}, {name: b, labels: {pool: b}, topology: racks}";
+
+/// Each row under each profile: the objects, and why the job never runs; an empty text if it may.
+fn check(rows: &[(String, &str)], profiles: &[&str]) {
+    let dir = empty();
+    for profile in profiles {
+        for (text, because) in rows {
+            let text = format!("{}{text}until: 12h\n", NODES.replace("PROFILE", profile));
+            std::fs::write(dir.path().join("s.yaml"), &text).expect("a folder of our own");
+            for command in [&["run", "s.yaml"][..], &["trace", "check", "s.yaml"]] {
+                let said = stdout(dir.path(), command, i32::from(!because.is_empty()));
+                assert_eq!(said.contains("can never run: "), !because.is_empty(), "{text}{said}");
+                assert!(said.contains(because), "{because}: {text}{said}");
+            }
+            // One more job of this kind gets the same answer.
+            let (before, job) = text.split_once("jobs: [").expect("all rows have one job");
+            let (job, after) = job.split_once("]\n").expect("its list");
+            std::fs::write(dir.path().join("base.yaml"), format!("{before}{after}")).expect("a folder of our own");
+            std::fs::write(dir.path().join("job.yaml"), job).expect("a folder of our own");
+            let asked =
+                dryrack(dir.path(), &["simulate", "base.yaml", "--with", "job.yaml"]).output().expect("it runs");
+            let said = String::from_utf8_lossy(&asked.stdout);
+            assert_eq!(said.contains("never runs "), !because.is_empty(), "{text}{said}");
+            assert!(said.contains(because), "{because}: {text}{said}");
+        }
+    }
+}
+
+fn what_kueue_never_lets_run_is_found() {
+    let of_b = "quota: {b: {gpus: 64}}";
+    let in_one_rack = "topology: {required: rack}, replicas: 2, gpus: 8, duration: 10m";
+    let rows = [
+        (kueue(RACKS, "quota: {a: {gpus: 64}, b: {gpus: 64}}", in_one_rack), "TopologyPlacementFailed"),
+        (kueue(A, "stop: Hold, quota: {a: {gpus: 4}}", "gpus: 8, duration: 10m"), "ExceedsMaxQuota"),
+    ];
+    check(&rows, &["kubernetes-1.35", "best-fit"]);
+    // Other profiles end such a job when Kueue admits it, with a reason of their own.
+    let none = "{name: b, labels: {pool: none}}";
+    let small = "quota: {a: {gpus: 4}, b: {gpus: 64}}";
+    let rows = [
+        (kueue(B, of_b, "gpus: 8, duration: 10m"), "no node that its flavors select has room for it"),
+        (kueue(none, of_b, "gpus: 1, duration: 10m"), "no node that its flavors select"),
+        // The quota of the other flavor is too small.
+        (kueue(&format!("{A}, {B}"), small, "gpus: 8, duration: 10m"), "no node that its flavors select"),
+    ];
+    check(&rows, &["kubernetes-1.35"]);
+}
+
+fn what_may_run_in_a_later_state_of_kueue_is_not_said_to_never_run() {
+    let both = "quota: {a: {gpus: 8}, b: {gpus: 64}}";
+    // Kueue tries `b` first. It has no rack with 8 GPUs, and if others use its quota, the job gets `a`.
+    let by_quota = "quota: {b: {gpus: 8}, a: {gpus: 64}}";
+    let one = "topology: {required: rack}, gpus: 8, duration: 10m";
+    let later = "changes: [{at: 14h, cluster_queue: q, quota: {b: {gpus: 64}, a: {gpus: 64}}}]\n";
+    let rows = [
+        (kueue(&format!("{A}, {B}"), both, "gpus: 8, duration: 10m"), ""),
+        (kueue(RACKS, by_quota, one), ""),
+        (kueue(A, "stop: Hold, quota: {a: {gpus: 8}}", "gpus: 8, duration: 10m"), ""),
+        (kueue(&format!("{A}, {B}"), "quota: {b: {gpus: 64}}", "gpus: 8, duration: 10m") + later, ""),
+        (
+            // The drained queue starts again with enough quota.
+            kueue(A, "stop: HoldAndDrain, quota: {a: {gpus: 4}}", "gpus: 8, duration: 10m")
+                + "changes: [{at: 14h, cluster_queue: q, stop: None, quota: {a: {gpus: 8}}}]\n",
+            "",
+        ),
+    ];
+    check(&rows, &["kubernetes-1.35"]);
+}
