@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use dryrack_fleet::{Node, NodeClaim};
 use dryrack_units::{GpuShare, Money, OptionalTextForm};
-use dryrack_workload::{Demand, GpuTake, TaskDemand};
+use dryrack_workload::{Demand, DemandKind, GpuTake, TaskDemand};
 
 /// What one project may hold at a time. An absent field means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -67,7 +67,14 @@ impl Holding {
             })
         };
         let of_sets = demand.sets().iter().map(|set| of_task(&set.task) * u64::from(set.min_tasks)).sum::<u64>();
-        let gpus = demand.task().map_or(of_sets, |task| of_task(task) * u64::from(demand.tasks));
+        let of_range = match &demand.kind {
+            DemandKind::Requirements(wanted) => {
+                let least = wanted.gpu.as_ref().and_then(|gpus| gpus.count.min).unwrap_or(0);
+                u64::from(least) * u64::from(GpuShare::WHOLE.get()) * u64::from(demand.tasks)
+            }
+            _ => of_sets,
+        };
+        let gpus = demand.task().map_or(of_range, |task| of_task(task) * u64::from(demand.tasks));
         Holding { gpus, price_per_hour: 0 }
     }
 
@@ -186,7 +193,7 @@ mod tests {
     use dryrack_fleet::{Blocks, GpuClaim, GpuShape, Instance, NodeShape, NodeState, NodeStatus};
     use dryrack_ids::{FleetId, NodeId};
     use dryrack_units::{Bytes, MilliCpu};
-    use dryrack_workload::{DemandKind, Gang, GpuDemand, TaskSet};
+    use dryrack_workload::{Gang, GpuDemand, TaskSet};
 
     fn quotas(gpus: Option<u32>, price: Option<u64>) -> Quotas {
         let quota = Quota { gpus, price_per_hour: price.map(Money::new) };

@@ -1,4 +1,4 @@
-//! Jobs that Kueue keeps out for good, and jobs of which this would be wrong to say.
+//! Jobs that Kueue or a quota of dstack keeps out for good, and jobs of which this would be wrong to say.
 
 use crate::cli::{dryrack, empty, stdout};
 
@@ -6,6 +6,7 @@ trials! {
     Nothing: [
         what_kueue_never_lets_run_is_found,
         what_may_run_in_a_later_state_of_kueue_is_not_said_to_never_run,
+        the_smallest_number_of_a_range_counts_for_a_quota,
     ]
 }
 
@@ -96,4 +97,20 @@ fn what_may_run_in_a_later_state_of_kueue_is_not_said_to_never_run() {
         ),
     ];
     check(&rows, &["kubernetes-1.35"]);
+}
+
+/// A range takes as many GPUs as it can get, and at least the first number.
+fn the_smallest_number_of_a_range_counts_for_a_quota() {
+    let dir = empty();
+    for (gpus, is_over) in [("5..8", true), ("4..8", false), ("5", true), ("5..", true), ("..8", false)] {
+        let text = format!(
+            "scenario: A range of GPUs\nprofile: dstack\nuntil: 2h\npolicies: {{quotas: {{lab: {{gpus: 4}}}}}}\n\
+             fleets: {{f: {{blocks: 8, disk: 500GiB, hosts: [{{name: h, machine: a100-80g-x8}}]}}}}\n\
+             jobs: [{{name: x, project: lab, resources: {{gpu: {gpus}}}, retry: {{for: 6h}}}}]\n"
+        );
+        std::fs::write(dir.path().join("s.yaml"), &text).expect("a folder of our own");
+        let said = stdout(dir.path(), &["run", "s.yaml"], i32::from(is_over));
+        let because = "would exceed the quota of its project even if nothing else runs";
+        assert_eq!(said.contains(because), is_over, "{text}{said}");
+    }
 }
