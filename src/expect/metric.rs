@@ -13,9 +13,9 @@ use dryrack_units::SimDuration;
 /// once for all aggregates.
 pub(super) struct Figures<'a> {
     series: Vec<Figure<'a>>,
-    /// For each metric of [`WAITS`], the value if the times that have not ended are counted up to the end, the numbers of
-    /// replicas behind it, and its series. The true value is at least this.
-    waits: Vec<(&'static str, Value, Replicas, Series)>,
+    /// For each metric of [`UNFINISHED`], a lower bound that counts what goes on at the end of the run, the numbers of
+    /// replicas behind it, and its series.
+    unfinished: Vec<(&'static str, Value, Replicas, Series)>,
 }
 
 struct Figure<'a> {
@@ -28,8 +28,7 @@ struct Figure<'a> {
 #[derive(Clone, Copy)]
 struct Values {
     known: Value,
-    /// The value if the times that have not ended are counted up to the end of the run. The true value is at least
-    /// this.
+    /// A lower bound that counts what goes on at the end of the run, such as waits so far.
     at_least: Value,
 }
 
@@ -39,7 +38,7 @@ struct Replicas {
     /// Replicas with a value.
     counted: usize,
     without: usize,
-    /// Replicas without a value whose time goes on at the end of the run.
+    /// Replicas without a value for which it goes on at the end of the run.
     waiting: usize,
     /// Replicas without a value that can never be placed.
     unplaceable: usize,
@@ -47,8 +46,8 @@ struct Replicas {
     turned_away: usize,
 }
 
-/// The metrics of a run that measure times which may go on at its end.
-const WAITS: [(&str, Series, Function); 8] = [
+/// The metrics of a run that measure what may go on at its end.
+const UNFINISHED: [(&str, Series, Function); 10] = [
     ("queue_wait_mean_seconds", Series::QueueWait, Function::Mean),
     ("queue_wait_p50_seconds", Series::QueueWait, Function::Quantile(500)),
     ("queue_wait_p95_seconds", Series::QueueWait, Function::Quantile(950)),
@@ -57,10 +56,9 @@ const WAITS: [(&str, Series, Function); 8] = [
     ("start_wait_p95_seconds", Series::StartWait, Function::Quantile(950)),
     ("turnaround_mean_seconds", Series::Turnaround, Function::Mean),
     ("turnaround_p95_seconds", Series::Turnaround, Function::Quantile(950)),
+    ("bounded_slowdown_mean", Series::BoundedSlowdown, Function::Mean),
+    ("bounded_slowdown_p95", Series::BoundedSlowdown, Function::Quantile(950)),
 ];
-
-/// The metrics of a run that have no finite value if a job can never run.
-const SLOWDOWNS: [&str; 2] = ["bounded_slowdown_mean", "bounded_slowdown_p95"];
 
 /// The wait of a replica that ended because there was no capacity for it.
 const INFINITE: Value = Value::Time(SimDuration::MAX);
@@ -73,21 +71,21 @@ fn with_infinite(function: Function, values: &[Value], infinite: usize) -> Value
     }
 }
 
-fn is_wait(name: &str) -> bool {
-    WAITS.iter().any(|(wait, ..)| *wait == name)
+fn may_go_on(name: &str) -> bool {
+    UNFINISHED.iter().any(|(metric, ..)| *metric == name)
 }
 
 impl<'a> Figures<'a> {
     pub(super) fn of(expectations: &'a [Expectation], accounts: &RunAccount) -> Figures<'a> {
-        let mut figures = Figures { series: Vec::new(), waits: Vec::new() };
-        let mut asks_for_waits = false;
+        let mut figures = Figures { series: Vec::new(), unfinished: Vec::new() };
+        let mut asks_for_unfinished = false;
         for expectation in expectations {
             match &expectation.what {
                 ExpectationKind::Metric(MetricCheck { quantity: Quantity::Of { function, series, of }, .. }) => {
                     figures.ask(*function, *series, of);
                 }
                 ExpectationKind::Metric(MetricCheck { quantity: Quantity::Run(definition), .. }) => {
-                    asks_for_waits |= is_wait(definition.name);
+                    asks_for_unfinished |= may_go_on(definition.name);
                 }
                 _ => {}
             }
@@ -98,8 +96,7 @@ impl<'a> Figures<'a> {
                 let is_taken = figure.of.takes(replica);
                 if is_taken {
                     unplaceable += usize::from(replica.is_unplaceable);
-                    let goes_on = figure.series.lasted_so_far(replica, accounts);
-                    so_far.extend(goes_on.map(Value::Time));
+                    so_far.extend(figure.series.at_least(replica, accounts, replica.submitted));
                     turned_away += usize::from(replica.is_turned_away && figure.series.is_wait());
                 }
                 is_taken
@@ -112,32 +109,28 @@ impl<'a> Figures<'a> {
                 *of = Values { known: function.of(&values), at_least: with_infinite(*function, &all, turned_away) };
             }
         }
-        if asks_for_waits {
-            figures.find_waits(accounts);
+        if asks_for_unfinished {
+            figures.find_unfinished(accounts);
         }
         figures
     }
 
-    fn find_waits(&mut self, accounts: &RunAccount) {
-        for of in [Series::QueueWait, Series::StartWait, Series::Turnaround] {
-            let (mut waits, mut replicas) = (Vec::new(), Replicas::default());
+    fn find_unfinished(&mut self, accounts: &RunAccount) {
+        for of in [Series::QueueWait, Series::StartWait, Series::Turnaround, Series::BoundedSlowdown] {
+            let (mut values, mut replicas) = (Vec::new(), Replicas::default());
             accounts.each_row(|replica| {
-                let (over, since) = match of {
-                    Series::StartWait => (replica.started, replica.submitted),
-                    Series::Turnaround => (replica.completed(), replica.wanted),
-                    _ => (replica.placed, replica.wanted),
-                };
-                let so_far = of.lasted_so_far(&replica, accounts).is_some();
-                let until = over.or(so_far.then_some(accounts.now));
+                let since = if of == Series::StartWait { replica.submitted } else { replica.wanted };
+                let over = of.of(&replica, since);
+                let so_far = of.at_least(&replica, accounts, since);
                 let is_turned_away = replica.is_turned_away && of.is_wait();
-                waits.extend(until.map(|at| Value::Time(at.since(since))).or(is_turned_away.then_some(INFINITE)));
                 replicas.turned_away += usize::from(is_turned_away);
-                replicas.waiting += usize::from(so_far);
+                replicas.waiting += usize::from(so_far.is_some());
                 replicas.counted += usize::from(over.is_some());
+                values.extend(over.or(so_far).or(is_turned_away.then_some(INFINITE)));
             });
-            let of_series = WAITS.iter().filter(|(_, series, _)| *series == of);
-            self.waits.extend(of_series.map(|(name, _, function)| {
-                (*name, with_infinite(*function, &waits, replicas.turned_away), replicas, of)
+            let of_series = UNFINISHED.iter().filter(|(_, series, _)| *series == of);
+            self.unfinished.extend(of_series.map(|(name, _, function)| {
+                (*name, with_infinite(*function, &values, replicas.turned_away), replicas, of)
             }));
         }
     }
@@ -167,7 +160,7 @@ impl<'a> Figures<'a> {
     fn at_least(&self, quantity: &Quantity) -> Option<(Value, Replicas, Series)> {
         let (value, replicas, series) = match quantity {
             Quantity::Run(definition) => {
-                let known = self.waits.iter().find(|(name, ..)| *name == definition.name)?;
+                let known = self.unfinished.iter().find(|(name, ..)| *name == definition.name)?;
                 (known.1, known.2, known.3)
             }
             Quantity::AllocatedAt { .. } | Quantity::OfRequests { .. } => return None,
@@ -268,10 +261,7 @@ fn unplaceable(check: &MetricCheck, accounts: &RunAccount, figures: &Figures<'_>
         return None;
     }
     let is_concerned = match &check.quantity {
-        Quantity::Run(definition) => {
-            let is_concerned = is_wait(definition.name) || SLOWDOWNS.contains(&definition.name);
-            is_concerned && accounts.unplaceable.jobs > 0
-        }
+        Quantity::Run(definition) => may_go_on(definition.name) && accounts.unplaceable.jobs > 0,
         Quantity::AllocatedAt { .. } | Quantity::OfRequests { .. } => false,
         Quantity::Of { function: Function::Min, .. } => false,
         Quantity::Of { function, series, of } => {
@@ -294,7 +284,7 @@ fn unplaceable(check: &MetricCheck, accounts: &RunAccount, figures: &Figures<'_>
     }
 }
 
-/// Explains why an upper bound on a time fails because the jobs for which it goes on at the end have already taken too
+/// Explains why an upper bound fails because of the jobs for which it goes on at the end: they have already taken too
 /// long. `None` if this is not so.
 fn broken_by_who_waits(check: &MetricCheck, figures: &Figures<'_>, name: &str) -> Option<String> {
     if check.unplaced == Unplaced::Ignore || !is_upper(check.sign) {

@@ -6,6 +6,7 @@
 
 mod begin;
 mod estimates;
+mod unfinished;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use dryrack_ids::{AttemptId, GpuId, JobId, Names, NodeId, Records};
 use dryrack_units::SimTime;
 use dryrack_workload::{JobBehavior, JobSpec, Speed, UtilizationPolicy};
 pub use estimates::PAST_ESTIMATE;
+pub use unfinished::RunRange;
 
 /// The largest number of nodes for which the accounts record when each attempt was on which GPU. The timeline shows
 /// this for each GPU.
@@ -501,13 +503,6 @@ impl RunAccount {
 }
 
 impl RunAccount {
-    /// Whether the replica came in the instant in which the scenario stops the run and was not placed in it. The run does
-    /// not show whether it would be.
-    pub(crate) fn comes_at_the_end(&self, replica: &Row<'_>) -> bool {
-        let is_open = replica.placed.is_none() && replica.outcome.is_none() && !replica.is_unplaceable;
-        is_open && replica.wanted == self.now && self.until == Some(self.now)
-    }
-
     /// Calls `tell` with each replica whose job was submitted after the warm-up, in order of ids. The accounts must be
     /// finished first.
     pub fn each_row<'a>(&'a self, mut tell: impl FnMut(Row<'a>)) {

@@ -28,7 +28,7 @@ mod unplaceable;
 mod usage_account;
 mod value;
 
-pub use account::{PAST_ESTIMATE, RunAccount, Stint};
+pub use account::{PAST_ESTIMATE, RunAccount, RunRange, Stint};
 pub use blame::{Blame, Shortages, WaitAccount, WaitsAgain};
 pub use definitions::{METRICS, Metrics, WAIT_PERCENTS, quantile, wait_quantiles};
 pub use finished::{JobFigures, Row};

@@ -1,10 +1,10 @@
 //! Series: one value for each replica of a run, and functions that aggregate these values.
 
-use super::account::RunAccount;
+use super::account::{RunAccount, RunRange};
 use super::finished::Row;
 use super::value::{Definition, SLOWDOWN_BOUND, Value};
 use dryrack_planted::planted;
-use dryrack_units::SimDuration;
+use dryrack_units::{SimDuration, SimTime};
 
 /// The unit of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,36 +75,47 @@ impl Series {
         }
     }
 
-    fn of(self, replica: Row<'_>) -> Option<Value> {
+    /// The value of a replica. Its time counts from `since`.
+    pub fn of(self, replica: &Row<'_>, since: SimTime) -> Option<Value> {
         let completed = replica.completed();
         let run = completed.zip(replica.last_started).map(|(ended, started)| ended.since(started));
-        let turnaround = completed.map(|ended| ended.since(replica.submitted));
+        let turnaround = completed.map(|ended| ended.since(since));
         match self {
-            Series::QueueWait => replica.placed.map(|at| Value::Time(at.since(replica.submitted))),
-            Series::StartWait => replica.started.map(|at| Value::Time(at.since(replica.submitted))),
+            Series::QueueWait => replica.placed.map(|at| Value::Time(at.since(since))),
+            Series::StartWait => replica.started.map(|at| Value::Time(at.since(since))),
             Series::RunTime => run.map(Value::Time),
             Series::Turnaround => turnaround.map(Value::Time),
-            Series::BoundedSlowdown => run.zip(turnaround).map(|(run, turnaround)| {
-                let bound =
-                    if planted!(SlowdownOfShortJobsIsUnbounded) { SimDuration::from_secs(1) } else { SLOWDOWN_BOUND };
-                Value::Ratio((turnaround.as_secs_f64() / run.max(bound).as_secs_f64()).max(1.0))
-            }),
+            Series::BoundedSlowdown => {
+                run.zip(turnaround).map(|(run, turnaround)| Value::Ratio(bounded_slowdown(turnaround, run)))
+            }
             Series::Attempts => Some(Value::Count(u64::from(replica.attempt))),
         }
     }
 
-    /// How long the time that this series measures has lasted so far, if it goes on at the end of the run. `None` if it is
-    /// over, if the replica has ended, or if it can never be placed; and of a series to which an unfinished replica adds no
-    /// known time. The turnaround of a job that runs until it is stopped is not one that goes on.
-    pub fn lasted_so_far(self, replica: &Row<'_>, accounts: &RunAccount) -> Option<SimDuration> {
-        let goes_on = match self {
-            Series::QueueWait => replica.placed.is_none(),
-            Series::StartWait => replica.started.is_none(),
-            Series::Turnaround => !accounts.runs_forever(replica.job),
-            Series::RunTime | Series::BoundedSlowdown | Series::Attempts => false,
-        };
-        let is_there = replica.outcome.is_none() && !replica.is_unplaceable;
-        (goes_on && is_there).then(|| accounts.now.since(replica.submitted))
+    /// The least that the value of a replica can become if what it measures goes on at the end of the run. Its time counts from
+    /// `since`. `None` if it is over, if the replica has ended, if it can never be placed, or if it runs until it is stopped.
+    pub fn at_least(self, replica: &Row<'_>, accounts: &RunAccount, since: SimTime) -> Option<Value> {
+        if replica.outcome.is_some() || replica.is_unplaceable {
+            return None;
+        }
+        let so_far = accounts.now.since(since);
+        if let Series::QueueWait | Series::StartWait = self {
+            let is_over = if self == Series::QueueWait { replica.placed.is_some() } else { replica.started.is_some() };
+            return (!is_over).then_some(Value::Time(so_far));
+        }
+        let RunRange { least, most } = accounts.run_range(replica)?;
+        let turnaround = || accounts.earliest_end(replica, least).since(since);
+        match self {
+            Series::RunTime => {
+                let runs_for = replica.last_started.map_or(SimDuration::ZERO, |at| accounts.now.since(at));
+                Some(Value::Time(runs_for.max(least)))
+            }
+            Series::Turnaround => Some(Value::Time(turnaround())),
+            Series::BoundedSlowdown => {
+                Some(Value::Ratio(most.map_or(1.0, |most| bounded_slowdown(turnaround(), most))))
+            }
+            Series::QueueWait | Series::StartWait | Series::Attempts => None,
+        }
     }
 
     /// Whether it measures the time until a replica is placed or starts.
@@ -130,7 +141,7 @@ impl Series {
         let (mut values, mut without) = (Vec::new(), 0);
         accounts.each_row(|replica| {
             if wanted(&replica) {
-                match self.of(replica) {
+                match self.of(&replica, replica.submitted) {
                     Some(value) => values.push(value),
                     None => without += 1,
                 }
@@ -138,6 +149,11 @@ impl Series {
         });
         (values, without)
     }
+}
+
+fn bounded_slowdown(turnaround: SimDuration, run: SimDuration) -> f64 {
+    let bound = if planted!(SlowdownOfShortJobsIsUnbounded) { SimDuration::from_secs(1) } else { SLOWDOWN_BOUND };
+    (turnaround.as_secs_f64() / run.max(bound).as_secs_f64()).max(1.0)
 }
 
 impl Function {

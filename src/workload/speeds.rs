@@ -161,6 +161,11 @@ impl Speeds {
     pub fn largest(&self) -> Speed {
         self.others.iter().map(|known| known.speed).fold(Speed::ONE, Speed::max)
     }
+
+    /// The smallest speed on any type of GPU.
+    pub fn smallest(&self) -> Speed {
+        self.others.iter().map(|known| known.speed).fold(Speed::ONE, Speed::min)
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,8 @@ trials! {
         only_what_bounds_waiting_fails,
         what_waits_or_was_given_up_could_run,
         what_still_waits_at_the_end_breaks_a_bound_that_it_has_waited_beyond,
-        what_has_not_ended_breaks_a_bound_on_turnaround,
+        what_has_not_ended_breaks_a_bound_on_its_end,
+        what_still_waits_breaks_a_bound_on_slowdown,
         what_ended_for_lack_of_capacity_breaks_a_bound_on_waiting,
         a_node_that_is_gone_for_good_cannot_return,
         a_list_of_nothing_but_gpus_asks_for_their_type,
@@ -153,31 +154,79 @@ fn what_still_waits_at_the_end_breaks_a_bound_that_it_has_waited_beyond() {
     }
 }
 
-/// `late` runs from the 12th minute to the end of the run after 10 hours. `fits` takes 10 minutes.
-fn what_has_not_ended_breaks_a_bound_on_turnaround() {
-    let lasts = "at least 9h48m over 2 replicas: 1 of them had not ended at the end";
+/// `late` runs from the 12th minute on, and the run ends after 10 hours.
+fn what_has_not_ended_breaks_a_bound_on_its_end() {
+    let at_least = |value: &str| format!("at least {value} over 2 replicas: 1 of them had not ended at the end");
     let rows = [
-        ("max(turnaround) <= 1h", "20h", 1, lasts),
-        ("turnaround_p95 <= 1h", "20h", 1, lasts),
-        ("max(turnaround) <= 10h", "20h", 0, ""),
-        ("p50(turnaround) <= 1h", "20h", 0, ""),
-        ("max(bounded_slowdown) <= 2", "20h", 0, ""),
-        ("{metric: max(turnaround) <= 1h, of: fits}", "20h", 0, ""),
-        ("max(turnaround) <= 1h", "30m", 0, ""),
+        ("max(turnaround) <= 1h", "20h", 1, at_least("20h")),
+        ("turnaround_p95 <= 1h", "20h", 1, at_least("20h")),
+        ("max(turnaround) <= 10h", "20h", 1, at_least("20h")),
+        ("max(turnaround) <= 20h", "20h", 0, String::new()),
+        ("p50(turnaround) <= 1h", "20h", 0, String::new()),
+        ("max(run_time) <= 1h", "20h", 1, at_least("20h")),
+        ("p50(run_time) <= 1h", "20h", 0, String::new()),
+        ("max(run_time) <= 20h", "20h", 0, String::new()),
+        ("max(bounded_slowdown) <= 2", "20h", 0, String::new()),
+        ("{metric: max(turnaround) <= 1h, of: fits}", "20h", 0, String::new()),
+        ("max(turnaround) <= 1h", "30m", 0, String::new()),
     ];
     let dir = empty();
     for (expected, duration, code, happened) in rows {
         let job = format!("{{name: late, gpus: 2, gpu: a100-80g, at: 12m, duration: {duration}}}");
         write(dir.path(), &job, &format!("until: 10h\nexpect:\n  - {expected}\n"));
         let said = stdout(dir.path(), &["run", "s.yaml"], code);
-        assert!(said.contains(happened), "{expected}\n{said}");
+        assert!(said.contains(&happened), "{expected}\n{said}");
     }
     // A service runs until it is stopped, and so has no turnaround.
-    write(dir.path(), "{name: late, gpus: 2}", "until: 10h\nexpect: [max(turnaround) <= 1h]\n");
+    write(dir.path(), "{name: late, gpus: 2}", "until: 10h\nexpect: [max(turnaround) <= 1h, max(run_time) <= 1h]\n");
     stdout(dir.path(), &["run", "s.yaml"], 0);
     // A job that can never run never ends.
     write(dir.path(), "{name: late, gpus: 3}", "expect: [max(turnaround) <= 1h]\n");
     assert!(stdout(dir.path(), &["run", "s.yaml"], 1).contains("1 of 2 jobs can never run"));
+}
+
+/// `late` needs a node that is not ready from the 11th minute on. At the end, it has waited 9 h 48 min. If it runs for an hour, its
+/// slowdown is at least (9.8 h + 1 h) / 1 h. A job with checkpoints may resume and then run for less than an hour, and for no
+/// more than an hour and its restart: 9.8 h / 1.1 h.
+fn what_still_waits_breaks_a_bound_on_slowdown() {
+    let rows = [
+        (
+            "max(bounded_slowdown) <= 10",
+            "duration: 1h",
+            "",
+            1,
+            "is at least 10.800 over 2 replicas: 1 of them had not ended",
+        ),
+        (
+            "bounded_slowdown_p95 < 10.8",
+            "duration: 1h",
+            "",
+            1,
+            "is at least 10.800 over 2 replicas: 1 of them had not ended",
+        ),
+        ("bounded_slowdown_mean <= 5", "duration: 1h", "", 1, "is at least 5.900 over 2 replicas"),
+        ("max(bounded_slowdown) <= 11", "duration: 1h", "", 0, ""),
+        ("p50(bounded_slowdown) <= 1", "duration: 1h", "", 0, ""),
+        ("max(bounded_slowdown) <= 10", "duration: 1h", "unplaced: ignore\n", 0, ""),
+        (
+            "max(bounded_slowdown) <= 8",
+            "duration: 1h, checkpoint: {every: 10m, restart: 6m}",
+            "",
+            1,
+            "is at least 8.909",
+        ),
+        ("max(bounded_slowdown) <= 9", "duration: 1h, checkpoint: {every: 10m, restart: 6m}", "", 0, ""),
+        // Nobody has told for how long a service runs.
+        ("max(bounded_slowdown) <= 1", "replicas: 1", "", 0, ""),
+    ];
+    let dir = empty();
+    for (expected, job, rest, code, happened) in rows {
+        let end = "until: 10h\nfaults: [{at: 11m, node: a, becomes: not_ready}]\n";
+        let job = format!("{{name: late, gpus: 2, gpu: a100-80g, at: 12m, {job}}}");
+        write(dir.path(), &job, &format!("{end}{rest}expect:\n  - {expected}\n"));
+        let said = stdout(dir.path(), &["run", "s.yaml"], code);
+        assert!(said.contains(happened), "{expected}\n{said}");
+    }
 }
 
 /// Without a retry policy, dstack ends a job that finds no capacity. One of the three finds some.

@@ -34,9 +34,4 @@ impl RunAccount {
         let (late, all) = (self.past_estimates(), counted(self.submitted() as usize, "job"));
         (late > 0).then(|| format!("{late} of {all} ran longer than their estimate, {PAST_ESTIMATE}"))
     }
-
-    /// Whether the job runs until it is stopped.
-    pub fn runs_forever(&self, job: JobId) -> bool {
-        self.behaviors.get(job.index()).is_some_and(|behavior| behavior.run.is_none())
-    }
 }

@@ -16,6 +16,7 @@ mod renamed;
 mod rigid;
 mod scaled;
 mod shifted;
+mod stopped;
 
 pub use case::{Case, CheckResult, Judged};
 
@@ -69,7 +70,7 @@ pub const CHECKS: &[Check] = &[
     Check { name: "victims", rule: "Preemption stops the jobs that its rule names", judge: rigid::victims },
     Check {
         name: "metrics",
-        rule: "Metrics are those that the log gives when it is counted again",
+        rule: "Metrics are those that the log gives when it is counted again, and bounds of a stopped run hold",
         judge: recounted::judge,
     },
     Check { name: "scale-down", rule: "Scaling down stops the replicas that its rule names", judge: rigid::scale_down },

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::case::{Case, CheckResult, Judged};
+use super::stopped;
 use dryrack_event::{Declaration, Event, Histogram, Input, Outcome, Phase, Reason, Record, RecordBody, Refusal, Sink};
 use dryrack_fleet::{GpuState, InstanceState, NodeClaim, NodeSpec, NodeState, Placement};
 use dryrack_ids::{AttemptId, NodeId};
@@ -87,7 +88,7 @@ pub fn judge(case: &Case<'_>) -> CheckResult {
             }
         }
     }
-    Ok(Judged::Holds)
+    stopped::judge(case)
 }
 
 /// A metric in the unit of its name.
