@@ -40,7 +40,8 @@ struct Replicas {
     without: usize,
     /// Replicas without a value for which it goes on at the end of the run.
     waiting: usize,
-    /// Replicas without a value that can never be placed.
+    /// All replicas concerned, and those of them that can never be placed, also of jobs from before the end of the warm-up.
+    all: usize,
     unplaceable: usize,
     /// Replicas without a value that ended because there was no capacity for them. Their waits count as infinite.
     turned_away: usize,
@@ -91,18 +92,25 @@ impl<'a> Figures<'a> {
             }
         }
         for figure in &mut figures.series {
-            let (mut unplaceable, mut turned_away, mut so_far) = (0, 0, Vec::new());
+            let (mut turned_away, mut so_far) = (0, Vec::new());
             let (values, without) = figure.series.values(accounts, |replica| {
                 let is_taken = figure.of.takes(replica);
                 if is_taken {
-                    unplaceable += usize::from(replica.is_unplaceable);
                     so_far.extend(figure.series.at_least(replica, accounts, replica.submitted));
                     turned_away += usize::from(replica.is_turned_away && figure.series.is_wait());
                 }
                 is_taken
             });
+            // A job that can never run is not one of those that the warm-up leaves out because the cluster begins empty.
+            let (mut all, mut unplaceable) = (0, 0);
+            accounts.each_row_of_all(|replica| {
+                if figure.of.takes(&replica) {
+                    all += 1;
+                    unplaceable += usize::from(replica.is_unplaceable);
+                }
+            });
             let waiting = so_far.len();
-            figure.replicas = Replicas { counted: values.len(), without, waiting, unplaceable, turned_away };
+            figure.replicas = Replicas { counted: values.len(), without, all, waiting, unplaceable, turned_away };
             so_far.extend(std::iter::repeat_n(INFINITE, turned_away));
             let all = [&values[..], &so_far].concat();
             for (function, of) in &mut figure.functions {
@@ -271,14 +279,11 @@ fn unplaceable(check: &MetricCheck, accounts: &RunAccount, figures: &Figures<'_>
     if !is_concerned {
         return None;
     }
-    let described = accounts.unplaceable.sentence(accounts.submitted())?;
+    let described = accounts.never_run()?;
     match &check.quantity {
         Quantity::Of { function, series, of } if *of != Restriction::default() => {
-            let Replicas { counted, without, unplaceable, .. } = figures.get(*function, *series, of).1;
-            Some(format!(
-                "{unplaceable} of the {} replicas concerned can never run (of all: {described})",
-                counted + without
-            ))
+            let Replicas { all, unplaceable, .. } = figures.get(*function, *series, of).1;
+            Some(format!("{unplaceable} of the {all} replicas concerned can never run (of all: {described})"))
         }
         _ => Some(described),
     }
@@ -315,7 +320,7 @@ fn is_upper(sign: Sign) -> bool {
 
 /// Whether every job could be placed on an empty fleet. If not, also says what is missing.
 pub(super) fn judge_each_can_run(accounts: &RunAccount) -> (bool, String) {
-    match accounts.unplaceable.sentence(accounts.submitted()) {
+    match accounts.never_run() {
         Some(sentence) => (false, sentence),
         None => match accounts.unplaceable.refused_empty() {
             Some(sentence) => (false, sentence),

@@ -144,9 +144,7 @@ impl RunAccount {
         }
         self.finished.sort();
         for id in self.jobs.numbers() {
-            if self.counts(&self.jobs[id]) {
-                self.unplaceable.add(&self.jobs[id]);
-            }
+            self.unplaceable.add(&self.jobs[id], self.warm_up);
             let job = &mut self.jobs[id];
             for (number, replica) in job.replicas.iter_mut().enumerate() {
                 if is_waiting(replica.phase) {
@@ -238,6 +236,12 @@ impl RunAccount {
     /// The replicas of jobs that were submitted after the warm-up.
     pub fn counted(&self) -> impl Iterator<Item = (AttemptId, &JobAccount, &ReplicaAccount)> {
         self.replicas().filter(|(_, job, _)| self.counts(job))
+    }
+
+    /// A sentence about the jobs that can never run, also those that were submitted before the end of the warm-up. `None`
+    /// if there are none.
+    pub fn never_run(&self) -> Option<String> {
+        self.unplaceable.sentence(self.job_rows().count() as u64)
     }
 
     /// The number of jobs that were submitted after the warm-up.
@@ -405,9 +409,7 @@ impl RunAccount {
         };
         if self.kept.range(of_job).next().is_none() {
             let account = self.jobs.drop_one(job.index(), 0);
-            if self.counts(&account) {
-                self.unplaceable.add(&account);
-            }
+            self.unplaceable.add(&account, self.warm_up);
             self.finished.add(job, &account, outcome);
         }
     }
@@ -507,11 +509,15 @@ impl RunAccount {
     /// finished first.
     pub fn each_row<'a>(&'a self, mut tell: impl FnMut(Row<'a>)) {
         let warm_up = self.warm_up;
-        let mut tell = |row: Row<'a>| {
+        self.each_row_of_all(|row| {
             if row.submitted >= warm_up {
                 tell(row);
             }
-        };
+        });
+    }
+
+    /// Like `each_row`, also with the replicas of the warm-up.
+    pub fn each_row_of_all<'a>(&'a self, mut tell: impl FnMut(Row<'a>)) {
         let there = self.replicas().map(Row::of);
         if self.finished.is_empty() {
             return there.for_each(tell);

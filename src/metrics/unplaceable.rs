@@ -10,13 +10,15 @@ use super::node_account::NodeAccount;
 use dryrack_event::Reason;
 use dryrack_fleet::{NodeShape, NodeState, offer_of};
 use dryrack_scheduler::lacks;
-use dryrack_units::counted;
+use dryrack_units::{SimTime, counted};
 use dryrack_workload::Demand;
 
 /// Jobs with a replica that could not run even if every node were ready and empty.
 #[derive(Default)]
 pub struct UnplaceableAccount {
     pub jobs: u64,
+    /// How many of these jobs were submitted before the end of the warm-up.
+    in_warm_up: u64,
     /// The different pairs of demand and cause, in order of appearance, each with its number of jobs.
     kinds: Vec<(Demand, NeverRuns, u64)>,
     numbers: HashMap<(Demand, NeverRuns), usize, foldhash::fast::FixedState>,
@@ -31,8 +33,9 @@ pub struct UnplaceableAccount {
 const NAMED: usize = 3;
 
 impl UnplaceableAccount {
-    pub(super) fn add(&mut self, job: &JobAccount) {
+    pub(super) fn add(&mut self, job: &JobAccount, warm_up: SimTime) {
         if let Some(never) = job.replicas.iter().find_map(|replica| replica.unplaceable()) {
+            self.in_warm_up += u64::from(job.submitted < warm_up);
             return self.add_demand(&job.spec.demand, never);
         }
         if let Some(reason) = job.replicas.iter().find_map(|replica| replica.refused_empty) {
@@ -96,8 +99,12 @@ impl UnplaceableAccount {
         };
         let more: u64 = self.lacks.iter().skip(NAMED).map(|(_, count)| count).sum();
         let rest = if more == 0 { String::new() } else { format!("; for {more}, other reasons") };
+        let early = match self.in_warm_up {
+            0 => String::new(),
+            early => format!(" ({early} submitted in the warm-up)"),
+        };
         let of = counted(jobs as usize, "job");
-        Some(format!("{} of {of} can never run: {}{rest}", self.jobs, named.join("; ")))
+        Some(format!("{} of {of}{early} can never run: {}{rest}", self.jobs, named.join("; ")))
     }
 
     /// A sentence about waiting jobs that a filter of the profile's author refuses although all nodes are empty. Such a

@@ -84,8 +84,9 @@ impl WaitTotal {
             ended_early: ended_early(accounts),
             ..WaitTotal::default()
         };
+        accounts.each_row_of_all(|row| total.never += u64::from(row.is_unplaceable));
         accounts.each_row(|row| match row.placed.or(row.ended) {
-            _ if row.is_unplaceable => total.never += 1,
+            _ if row.is_unplaceable => {}
             Some(until) => total.over += u128::from(until.since(row.wanted).as_nanos()),
             None => {
                 total.waiting += 1;

@@ -46,7 +46,7 @@ pub fn summary(heading: &Heading, accounts: &RunAccount, metrics: &Metrics, verd
         accounts.records,
         &heading.digest[..heading.digest.len().min(12)],
     ));
-    text.push_str(&never_runs(accounts, metrics));
+    text.push_str(&never_runs(accounts));
     for (index, line) in heading.trace.iter().enumerate() {
         text.push_str(&format!("{:<11}{line}\n", if index == 0 { "trace" } else { "" }));
     }
@@ -71,9 +71,9 @@ pub fn summary(heading: &Heading, accounts: &RunAccount, metrics: &Metrics, verd
 }
 
 /// The sentences about jobs that can never run and requests that were not served. They come before all figures, so that a reader cannot overlook them.
-fn never_runs(accounts: &RunAccount, metrics: &Metrics) -> String {
+fn never_runs(accounts: &RunAccount) -> String {
     let bad = AnsiColor::Red.on_default().bold();
-    let sentence = accounts.unplaceable.sentence(metrics.count("jobs_submitted"));
+    let sentence = accounts.never_run();
     let requests = served::all_services(accounts).and_then(|all| served::unserved(&all));
     let sentences = sentence.into_iter().chain(accounts.unplaceable.refused_empty()).chain(requests);
     sentences.map(|sentence| format!("{bad}{sentence}{bad:#}\n\n")).collect()

@@ -8,6 +8,7 @@ trials! {
     Nothing: [
         what_is_missing_is_named,
         only_what_bounds_waiting_fails,
+        what_can_never_run_is_named_although_it_came_in_the_warm_up,
         what_waits_or_was_given_up_could_run,
         what_still_waits_at_the_end_breaks_a_bound_that_it_has_waited_beyond,
         what_has_not_ended_breaks_a_bound_on_its_end,
@@ -107,6 +108,26 @@ fn only_what_bounds_waiting_fails() {
             let said = stdout(dir.path(), &[command, "s.yaml"], code);
             assert_eq!(said.contains("can never run"), code == 1 || command == "run", "{command} {expected}\n{said}");
         }
+    }
+}
+
+/// `fits` and `x` come in the warm-up, and `late` after it.
+fn what_can_never_run_is_named_although_it_came_in_the_warm_up() {
+    let rows = [
+        ("p95(queue_wait) <= 1h", "", 1),
+        ("queue_wait_p95 <= 1h", "", 1),
+        ("\"p95(queue_wait{queue: other}) <= 1h\"", "", 1),
+        ("\"p95(queue_wait{queue: default}) <= 1h\"", "", 0),
+        ("makespan <= 1h", "", 0),
+        ("p95(queue_wait) <= 1h", "unplaced: ignore\n", 0),
+    ];
+    let dir = empty();
+    let late = "  - {name: late, at: 10m, gpus: 1, duration: 1m, queue: default}\n";
+    for (expected, rest, code) in rows {
+        let rest = format!("{late}warm_up: 5m\n{rest}expect:\n  - {expected}\n");
+        write(dir.path(), "{name: x, gpus: 3, queue: other}", &rest);
+        let said = stdout(dir.path(), &["run", "s.yaml"], code);
+        assert!(said.contains("1 of 3 jobs (1 submitted in the warm-up) can never run: no node has 3 GPUs"), "{said}");
     }
 }
 

@@ -100,9 +100,7 @@ impl RunReport<'_> {
 
     /// The outcome of the run in one sentence.
     pub fn answer(&self) -> String {
-        let count = |name| self.metrics.count(name);
-        let jobs = count("jobs_submitted");
-        let never = self.accounts.unplaceable.sentence(jobs).map_or(String::new(), |sentence| format!("{sentence}. "));
+        let never = self.accounts.never_run().map_or(String::new(), |sentence| format!("{sentence}. "));
         let served = served::answer(self.accounts);
         let mut text = format!("{}{never}{served}{}", self.failed(), self.jobs_at_the_end());
         if let Some(Value::Time(wait)) = self.metrics.get("queue_wait_p95_seconds") {
