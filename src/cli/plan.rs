@@ -345,14 +345,13 @@ fn finish(
     found.how.push_str(&idle_sentence(plan, &idle));
     let lasting = planning.horizon(&comparison.rows)?;
     if let (Some(row), Some(horizon)) = (best, &plan.horizon)
-        && let Some(end) = stops_being_enough(horizon, &lasting, row.cell)
+        && let Some(end) = stops_being_enough(horizon, &lasting, row)
     {
         found.with_end(&end);
     }
     let breaks = best.map_or(Ok(Vec::new()), |row| planning.breaks(row))?;
-    if let Some((row, open)) = best.zip(open) {
-        found.with_doubt(row, &breaks, open);
-    }
+    found.with_doubt(best.zip(open), &breaks);
+    found.with_never_run(&comparison, best);
     let answer = found.text();
     let lines = breaks_of(planning, best, &breaks)?;
     let asked: Vec<String> = (runs.values().next())

@@ -168,6 +168,21 @@ macro_rules! reasons {
                 )
             }
 
+            /// Whether a limit or a quota lets the job wait, so that more nodes do not help.
+            pub fn is_of_limit(self) -> bool {
+                self.counts_what_runs()
+                    || matches!(
+                        self,
+                        Reason::ArrayTaskLimit
+                            | Reason::PartitionTimeLimit
+                            | Reason::PartitionNodeLimit
+                            | Reason::QosMaxWall
+                            | Reason::QosMaxTresPerJob
+                            | Reason::WaitingForQuota
+                            | Reason::ExceedsMaxQuota
+                    )
+            }
+
             /// Whether a pod that waits alone on empty nodes may wait no longer if a node changes or another pod comes.
             pub fn may_end_for_a_pod_alone(self) -> bool {
                 self.is_of_state_or_pick()

@@ -148,7 +148,7 @@ impl RunAccount {
             let job = &mut self.jobs[id];
             for (number, replica) in job.replicas.iter_mut().enumerate() {
                 if is_waiting(replica.phase) {
-                    charge(&mut self.waits, replica, self.now);
+                    charge(&mut self.waits, &job.spec, replica, self.now);
                     self.waits.again.open += u64::from(replica.placed.is_some());
                 }
                 if replica.holding {
@@ -380,7 +380,7 @@ impl RunAccount {
         let now = self.now;
         let job = &mut self.jobs[attempt.job.index()];
         let replica = &mut job.replicas[attempt.replica as usize];
-        charge(&mut self.waits, replica, now);
+        charge(&mut self.waits, &job.spec, replica, now);
     }
 
     fn submit(&mut self, job: JobId, spec: &Arc<JobSpec>) {
@@ -564,9 +564,9 @@ fn is_waiting(phase: Phase) -> bool {
     matches!(phase, Phase::Pending | Phase::Analysing)
 }
 
-fn charge(waits: &mut WaitAccount, replica: &mut ReplicaAccount, now: SimTime) {
+fn charge(waits: &mut WaitAccount, job: &JobSpec, replica: &mut ReplicaAccount, now: SimTime) {
     let length = now.since(replica.waiting_since);
-    waits.charge(replica.blame, length);
+    waits.charge(job, replica.blame, length);
     if replica.placed.is_some() {
         waits.again.time += u128::from(length.as_nanos());
     }

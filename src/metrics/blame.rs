@@ -18,6 +18,8 @@ use dryrack_workload::{Demand, GpuTake, JobSpec, TaskDemand};
 #[derive(Default)]
 pub struct WaitAccount {
     waited: BTreeMap<Blame, u128>,
+    /// Of these waits, those for a limit or a quota, with what has it, such as a QOS.
+    limited: BTreeMap<(Reason, Option<String>), u128>,
     /// The time before a decision gave a reason.
     pub unexplained: u128,
     /// The part of the waits that came after a first place: replicas that were preempted or lost, and waited again.
@@ -54,8 +56,25 @@ impl WaitAccount {
         waits
     }
 
-    pub(super) fn charge(&mut self, blame: Option<Blame>, length: SimDuration) {
+    /// The limit or quota for which most of the waiting time passed, such as `project one: …`, and the part of the time in which
+    /// jobs waited for limits. Time behind another job does not count, because it says nothing about what that job waits for.
+    /// `None` if less than half was for limits: more nodes may help then.
+    pub fn limit(&self) -> Option<(String, f64)> {
+        let behind = self.waited.get(&Blame::One(Reason::QueueOrder)).copied().unwrap_or_default();
+        let all = self.waited.values().sum::<u128>() - behind;
+        let limited: u128 = self.limited.values().sum();
+        let ((reason, of), _) = self.limited.iter().max_by_key(|(key, waited)| (**waited, std::cmp::Reverse(*key)))?;
+        let named = of.iter().map(|of| format!("{of}: ")).chain([reason.text().to_string()]).collect();
+        (limited > 0 && limited * 2 >= all).then(|| (named, limited as f64 / all as f64))
+    }
+
+    pub(super) fn charge(&mut self, job: &JobSpec, blame: Option<Blame>, length: SimDuration) {
         let length = u128::from(length.as_nanos());
+        if let Some(Blame::One(reason)) = blame.filter(|_| length > 0)
+            && reason.is_of_limit()
+        {
+            *self.limited.entry((reason, limited_by(job, reason))).or_default() += length;
+        }
         match blame {
             Some(blame) => *self.waited.entry(blame).or_default() += length,
             None => self.unexplained += length,
@@ -70,6 +89,7 @@ impl WaitAccount {
     /// Resets the sums.
     pub(super) fn forget(&mut self) {
         self.waited.clear();
+        self.limited.clear();
         self.unexplained = 0;
         self.again = WaitsAgain::default();
     }
@@ -136,6 +156,26 @@ impl Blame {
 impl fmt::Display for Blame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.name())
+    }
+}
+
+/// Whose limit a job waits for: that of a QOS, a partition, a project or a queue of Kueue.
+fn limited_by(job: &JobSpec, reason: Reason) -> Option<String> {
+    let slurm = job.slurm.as_deref();
+    let named = |what: &str, name: Option<&Arc<str>>| name.map(|name| format!("{what} `{name}`"));
+    match reason {
+        Reason::QuotaExceeded => named("project", job.project.as_ref()),
+        Reason::PartitionTimeLimit | Reason::PartitionNodeLimit => named("partition", slurm?.partition.as_ref()),
+        Reason::WaitingForQuota | Reason::ExceedsMaxQuota => {
+            named("queue", job.queued.as_ref().map(|part| &part.workload.queue))
+        }
+        Reason::ArrayTaskLimit => None,
+        // The limit may be that of the QOS of the partition.
+        _ => {
+            let of = [named("of QOS", slurm?.qos.as_ref()), named("in partition", slurm?.partition.as_ref())];
+            let of: Vec<String> = of.into_iter().flatten().collect();
+            (!of.is_empty()).then(|| format!("jobs {}", of.join(" ")))
+        }
     }
 }
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use super::breaks::BreakResult;
 use super::equal_speeds::EqualSpeeds;
-use super::left_undone::{leaves_jobs_unfinished, left_undone};
+use super::left_undone::{leaves_jobs_unfinished, left_undone, limit_sentence};
+use super::limits::{counts_jobs, limits_a_wait};
 use super::order::unordered;
 use super::range_ends::ascends;
 use super::search::SearchResult;
@@ -30,7 +31,8 @@ pub struct Answer {
 impl Answer {
     /// Begins with the doubt that the answer is the cheapest, because the budget ended early, and with the fleet of fewer
     /// nodes that is enough too. `best` is the cheapest that was run, and `open` says which others were not.
-    pub fn with_doubt(&mut self, best: &Row, breaks: &[BreakResult], open: &str) {
+    pub fn with_doubt(&mut self, doubt: Option<(&Row, &str)>, breaks: &[BreakResult]) {
+        let Some((best, open)) = doubt else { return };
         let fewer: Vec<&BreakResult> =
             breaks.iter().filter(|found| found.is_less() && found.keeps && found.runs > 0).collect();
         let ended = format!("the budget ended before all {open} were run");
@@ -43,6 +45,16 @@ impl Answer {
         };
         self.doubtful = Some(best.name.clone());
         self.short = format!("{} may not be the cheapest{why}. Of those that were run, {}", best.name, self.short);
+    }
+
+    /// Begins with the jobs that can never run with the answer, or, without an objective, with any alternative that meets the
+    /// constraints. The constraints may allow such jobs.
+    pub fn with_never_run(&mut self, comparison: &Comparison, best: Option<&Row>) {
+        let keeping = comparison.rows.iter().filter(|row| row.keeps == Some(true));
+        let keeping: Vec<&Row> = best.map_or_else(|| keeping.collect(), |best| vec![best]);
+        let fewest = keeping.iter().min_by_key(|row| row.unplaceable.as_deref().map_or(0, jobs_of));
+        let never = fewest.and_then(|row| never_run_with(row.unplaceable.as_deref()?, &row.name));
+        self.short.insert_str(0, &never.unwrap_or_default());
     }
 
     /// Adds that some jobs can never run with some alternatives because of the GPUs that the trace names. This may be why
@@ -194,13 +206,6 @@ pub(super) fn has_more(plan: &PlanFile, more: &Row, less: &Row) -> bool {
     more != less && plan.factors.iter().zip(&more).zip(&less).all(is_more)
 }
 
-/// Whether a constraint bounds a time or a slowdown from above, which more machines should shorten. A budget, or a share of
-/// GPUs in use, is another matter.
-pub(super) fn limits_a_wait(constraint: &str) -> bool {
-    let shortened = ["wait", "slowdown", "turnaround", "makespan", "ttft", "tpot"];
-    constraint.contains('<') && shortened.iter().any(|word| constraint.contains(word))
-}
-
 /// An alternative that was run, has more than this one, costs more and yet waits too long: the nearest in cost.
 fn failing_above<'r>(plan: &PlanFile, comparison: &'r Comparison, row: &Row, objective: Objective) -> Option<&'r Row> {
     let least = row.of(objective)?;
@@ -348,7 +353,20 @@ fn of_sections(row: &Row) -> String {
 /// The violated constraints of all alternatives, and whether each is violated because jobs can never run.
 fn failures(comparison: &Comparison) -> impl Iterator<Item = (&Row, &Broken, bool)> {
     let broken = comparison.rows.iter().filter_map(|row| Some((row, row.broken.as_ref()?)));
-    broken.map(|(row, broken)| (row, broken, broken.happened.contains(NEVER_RUN)))
+    broken.map(|(row, broken)| {
+        let is_counted = row.unplaceable.is_some() && counts_jobs(&broken.constraint);
+        (row, broken, is_counted || broken.happened.contains(NEVER_RUN))
+    })
+}
+
+/// The number of jobs at the beginning of a sentence.
+fn jobs_of(sentence: &str) -> u64 {
+    sentence.split(' ').next().and_then(|jobs| jobs.parse().ok()).unwrap_or(u64::MAX)
+}
+
+/// The sentence about jobs that can never run, with the name of the alternative.
+fn never_run_with(sentence: &str, name: &str) -> Option<String> {
+    sentence.contains(NEVER_RUN).then(|| sentence.replacen(NEVER_RUN, &format!("{NEVER_RUN} with {name}"), 1) + ". ")
 }
 
 /// A sentence if jobs can never run with any alternative that was run: their number in the best case, and why.
@@ -356,14 +374,16 @@ fn never_run(comparison: &Comparison) -> Option<String> {
     if failures(comparison).any(|(.., is_never)| !is_never) {
         return None;
     }
-    let jobs = |broken: &Broken| broken.happened.split(' ').next().and_then(|jobs| jobs.parse::<u64>().ok());
-    let (row, broken, _) = failures(comparison).min_by_key(|(_, broken, _)| jobs(broken).unwrap_or(u64::MAX))?;
-    Some(broken.happened.replacen(NEVER_RUN, &format!("{NEVER_RUN} with {}", row.name), 1) + ". ")
+    let said =
+        failures(comparison).map(|(row, broken, _)| (row, row.unplaceable.as_deref().unwrap_or(&broken.happened)));
+    let (row, sentence) = said.min_by_key(|(_, sentence)| jobs_of(sentence))?;
+    never_run_with(sentence, &row.name)
 }
 
 /// The answer if no alternative is known to satisfy the constraints. Alternatives that were not run might still do so.
 fn none_keeps(plan: &PlanFile, comparison: &Comparison) -> String {
-    never_run(comparison).unwrap_or_default() + &none_of_them(plan, comparison)
+    let limit = limit_sentence(comparison, plan.minimize);
+    never_run(comparison).unwrap_or_default() + &none_of_them(plan, comparison) + &limit
 }
 
 /// A sentence if no alternative is known to meet the constraints, but some were not run with enough seeds.
@@ -538,6 +558,8 @@ mod tests {
             resampled: None,
             rented: None,
             costs: Vec::new(),
+            unplaceable: None,
+            limit: None,
             past_estimates: 0.0,
             sections: Some(WaitSections {
                 sections: 10,

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::limits::{LimitedWaits, is_of_waiting};
 use super::plan_run::{EACH_CAN_RUN, PlanRun};
 use super::summary::Row;
 use dryrack_engine::Rehearsal;
@@ -59,6 +60,8 @@ pub struct BrokenConstraint {
     /// The first of these seeds, and what happened with it.
     pub seed: u64,
     pub happened: String,
+    /// The limit for which most jobs waited then, if the constraint is about waiting.
+    pub limit: Option<LimitedWaits>,
 }
 
 /// The changes to try on an alternative: the loss of the last node of each kind from the start, and more load.
@@ -155,7 +158,9 @@ impl BreakResult {
         let broken = worst.and_then(|constraint| {
             let results = runs.iter().map(|run| (run.seed, &run.constraints[constraint]));
             let (seed, first) = results.into_iter().find(|(_, found)| asked[constraint].is_against(found.held))?;
+            let run = runs.iter().find(|run| run.seed == seed);
             Some(BrokenConstraint {
+                limit: run.and_then(|run| run.limit.clone()).filter(|_| is_of_waiting(&first.name)),
                 name: first.name.clone(),
                 share: asked[constraint],
                 seeds: against(constraint),
@@ -167,7 +172,7 @@ impl BreakResult {
         let mut never = runs.iter().filter_map(|run| Some((run.seed, run.never_run.clone()?)));
         let never = never.next().map(|(seed, happened)| {
             let (name, seeds) = (EACH_CAN_RUN.to_string(), 1 + never.count());
-            BrokenConstraint { name, share: SeedShare::ALL, seeds, seed, happened }
+            BrokenConstraint { name, share: SeedShare::ALL, seeds, seed, happened, limit: None }
         });
         let keeps = never.is_none() && (0..asked.len()).all(keeps);
         BreakResult { change, runs: runs.len(), kept, of, keeps, broken: never.or(broken), fault: None }
@@ -199,18 +204,21 @@ impl BreakResult {
 
     /// What broke, such as `p95(queue_wait) <= 30m fails with 3 of 5 seeds, first with seed 2: …`. Empty if nothing did.
     pub fn what_broke(&self) -> String {
-        let Some(BrokenConstraint { name, share, seeds, seed, happened }) = &self.broken else { return String::new() };
-        let (verb, limit) = match share {
+        let Some(BrokenConstraint { name, share, seeds, seed, happened, limit }) = &self.broken else {
+            return String::new();
+        };
+        let limit = limit.as_ref().map_or(String::new(), |limit| format!("; {}", limit.text()));
+        let (verb, most) = match share {
             SeedShare::AtLeast(_) => ("fails", String::new()),
             SeedShare::AtMost(most) => ("holds", format!(", and may hold with {most} of them at most")),
         };
         let of = match self.runs {
             1 => String::new(),
-            _ => format!(" with {seeds} of {}{limit}, first with seed {seed}", self.run_with()),
+            _ => format!(" with {seeds} of {}{most}, first with seed {seed}", self.run_with()),
         };
         match name == EACH_CAN_RUN {
             true => format!("some jobs can never run{of}: {happened}"),
-            false => format!("{name} {verb}{of}: {}", rounded(happened, name)),
+            false => format!("{name} {verb}{of}: {}{limit}", rounded(happened, name)),
         }
     }
 
@@ -283,6 +291,8 @@ mod tests {
             is_random: true,
             resampled: None,
             never_run: None,
+            unplaceable: None,
+            limit: None,
             past_estimates: 0,
             sections: None,
             fleet: FleetSize { gpus: 0, nodes: 0, price_per_hour_millionths: None },

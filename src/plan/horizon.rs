@@ -1,7 +1,9 @@
 //! How long each alternative of a plan stays enough while the load grows, and what to add then.
 
-use super::answer::{has_more, limits_a_wait};
+use super::answer::has_more;
 use super::breaks::BreakResult;
+use super::left_undone::leaves_jobs_unfinished;
+use super::limits::{LimitedWaits, is_of_waiting, limits_a_wait};
 use super::summary::{Comparison, Row};
 use dryrack_scenario::{Horizon, Objective, PlanFile};
 use serde_json::{Value, json};
@@ -18,8 +20,8 @@ pub struct Lasting {
 pub enum LastingUntil {
     /// It meets all constraints in every month of the horizon.
     End,
-    /// The first month in which it does not, and what happened.
-    Month { month: u32, what: String },
+    /// The first month in which it does not, what happened, and the limit for which most jobs wait then.
+    Month { month: u32, what: String, limit: Option<LimitedWaits> },
     /// It is not known from this month on.
     Unknown { month: u32, why: String },
 }
@@ -39,7 +41,11 @@ impl Lasting {
 pub fn first_month(row: &Row) -> Option<LastingUntil> {
     match row.keeps {
         Some(true) => None,
-        Some(false) => Some(LastingUntil::Month { month: 0, what: row.broken_text().unwrap_or_default() }),
+        Some(false) => {
+            let is_of_waiting = row.broken.as_ref().is_some_and(|broken| is_of_waiting(&broken.constraint));
+            let limit = row.limit.clone().filter(|_| is_of_waiting);
+            Some(LastingUntil::Month { month: 0, what: row.broken_text().unwrap_or_default(), limit })
+        }
         None => Some(LastingUntil::Unknown { month: 0, why: "not all seeds were run".to_string() }),
     }
 }
@@ -49,7 +55,8 @@ pub fn of_month(month: u32, result: &BreakResult) -> Option<LastingUntil> {
     if let Some(fault) = &result.fault {
         return Some(LastingUntil::Unknown { month, why: fault.clone() });
     }
-    (!result.keeps).then(|| LastingUntil::Month { month, what: result.what_broke() })
+    let limit = || result.broken.as_ref().and_then(|broken| broken.limit.clone());
+    (!result.keeps).then(|| LastingUntil::Month { month, what: result.what_broke(), limit: limit() })
 }
 
 /// An answer for part of the horizon.
@@ -88,15 +95,23 @@ fn steps<'a>(
 
 /// When an alternative that meets all constraints today stops being enough, such as `it is no longer enough in month 7
 /// (2027-06)`.
-pub fn stops_being_enough(horizon: &Horizon, lasting: &[Lasting], cell: usize) -> Option<String> {
-    Some(match &lasting.iter().find(|one| one.cell == cell)?.until {
-        LastingUntil::End => format!("it is enough until the end of the horizon, {}", horizon.name(horizon.months)),
-        LastingUntil::Month { month, .. } => format!("it is no longer enough in {}", horizon.name(*month)),
+pub fn stops_being_enough(horizon: &Horizon, lasting: &[Lasting], row: &Row) -> Option<String> {
+    let (still, no_longer) = match leaves_jobs_unfinished(row) {
+        true => (MEETS, "no longer meets the constraints"),
+        false => (IS_ENOUGH, "is no longer enough"),
+    };
+    Some(match &lasting.iter().find(|one| one.cell == row.cell)?.until {
+        LastingUntil::End => format!("it {still} until the end of the horizon, {}", horizon.name(horizon.months)),
+        LastingUntil::Month { month, .. } => format!("it {no_longer} in {}", horizon.name(*month)),
         LastingUntil::Unknown { month, .. } => {
-            format!("it is enough until {}, and what follows is not known", horizon.name(month.checked_sub(1)?))
+            format!("it {still} until {}, and what follows is not known", horizon.name(month.checked_sub(1)?))
         }
     })
 }
+
+/// What is said of an alternative that meets all constraints: the second if it leaves jobs unfinished.
+const IS_ENOUGH: &str = "is enough";
+const MEETS: &str = "meets the constraints";
 
 /// The sentences about the horizon: how growth is applied, how long the answer is enough, and what to add then.
 pub fn horizon_sentences(
@@ -108,20 +123,21 @@ pub fn horizon_sentences(
     let objective = plan.minimize.unwrap_or(Objective::Gpus);
     let amount = |cell: usize| {
         let row = comparison.rows.iter().find(|row| row.cell == cell).expect("it was run");
-        (row.name.clone(), row.amount(objective, plan.currency.as_deref()))
+        let is = if leaves_jobs_unfinished(row) { MEETS } else { IS_ENOUGH };
+        (row.name.clone(), row.amount(objective, plan.currency.as_deref()), is)
     };
     let (steps, left) = steps(comparison, lasting, objective);
     let mut sentences = Vec::new();
     for (number, step) in steps.iter().enumerate() {
-        let (name, cost) = amount(step.lasting.cell);
+        let (name, cost, is) = amount(step.lasting.cell);
         let which = if number == 0 {
-            format!("{name} ({cost}) is enough")
+            format!("{name} ({cost}) {is}")
         } else {
-            format!("From {}, the cheapest that is enough is {name} ({cost})", horizon.name(step.from))
+            format!("From {}, the cheapest that {is} is {name} ({cost})", horizon.name(step.from))
         };
         sentences.push(match &step.lasting.until {
             LastingUntil::End => format!("{which}, until the end of the horizon, {}.", horizon.name(horizon.months)),
-            LastingUntil::Month { month, what } => {
+            LastingUntil::Month { month, what, .. } => {
                 format!("{which} until {}. In {}, {what}.", horizon.name(month - 1), horizon.name(*month))
             }
             LastingUntil::Unknown { month, why } => {
@@ -138,13 +154,32 @@ pub fn horizon_sentences(
         let is_open = |one: &Lasting| matches!(one.until, LastingUntil::Unknown { .. });
         let what = match lasting.len() < plan.cells() || lasting.iter().any(is_open) {
             true => "The budget ended before all months of all alternatives were run: continue with `--resume`.",
-            false => "Add larger values to its factors.",
+            false => match largest_limit(comparison, lasting, objective) {
+                Some(limit) => &format!("Larger values do not help, because jobs wait for a limit: {}.", limit.limit),
+                None => "Add larger values to its factors.",
+            },
         };
         sentences
             .push(format!("In {}, no alternative of this plan is known to be enough. {what}", horizon.name(month)));
     }
     sentences.push(assumption(horizon));
     sentences
+}
+
+/// The limit for which the jobs of the dearest alternative wait when it is no longer enough.
+fn largest_limit<'a>(
+    comparison: &Comparison,
+    lasting: &'a [Lasting],
+    objective: Objective,
+) -> Option<&'a LimitedWaits> {
+    let cost = |one: &Lasting| {
+        let row = comparison.rows.iter().find(|row| row.cell == one.cell);
+        row.and_then(|row| row.of(objective)).unwrap_or(f64::NEG_INFINITY)
+    };
+    match &lasting.iter().max_by(|one, other| cost(one).total_cmp(&cost(other)))?.until {
+        LastingUntil::Month { limit, .. } => limit.as_ref(),
+        LastingUntil::End | LastingUntil::Unknown { .. } => None,
+    }
 }
 
 /// A sentence if an alternative that has more than this one waits too long in an earlier month. The month in which this
@@ -158,7 +193,7 @@ fn contradicted(
     let row = |cell: usize| comparison.rows.iter().find(|row| row.cell == cell);
     let less = row(of.cell)?;
     let waits_in = |one: &Lasting| match &one.until {
-        LastingUntil::Month { month, what } if limits_a_wait(what) => Some(*month),
+        LastingUntil::Month { month, what, .. } if limits_a_wait(what) => Some(*month),
         _ => None,
     };
     let earlier = lasting.iter().filter_map(|one| Some((waits_in(one)?, row(one.cell)?)));
@@ -201,7 +236,7 @@ pub fn horizon_rows(
             let row = comparison.rows.iter().find(|row| row.cell == one.cell)?;
             let (until, what) = match &one.until {
                 LastingUntil::End => (format!("after {}", horizon.name(horizon.months)), String::new()),
-                LastingUntil::Month { month, what } => (horizon.name(*month), what.clone()),
+                LastingUntil::Month { month, what, .. } => (horizon.name(*month), what.clone()),
                 LastingUntil::Unknown { month, why } => (format!("unknown from {}", horizon.name(*month)), why.clone()),
             };
             let cost = row.amount(objective, plan.currency.as_deref());
@@ -220,7 +255,7 @@ pub fn horizon_json(horizon: &Horizon, comparison: &Comparison, lasting: &[Lasti
         let name = comparison.rows.iter().find(|row| row.cell == one.cell).map(|row| row.name.as_str());
         let (month, what, known) = match &one.until {
             LastingUntil::End => (None, None, true),
-            LastingUntil::Month { month, what } => (Some(*month), Some(what), true),
+            LastingUntil::Month { month, what, .. } => (Some(*month), Some(what), true),
             LastingUntil::Unknown { month, why } => (Some(*month), Some(why), false),
         };
         json!({"alternative": name, "breaks_in_month": month, "what": what, "is_known": known})
@@ -239,7 +274,8 @@ mod tests {
     fn months_that_contradict_each_other_are_said() {
         let plan = plan();
         let comparison = Comparison { rows: (0..3).map(|cell| alternative(cell, None)).collect() };
-        let waits = |month| LastingUntil::Month { month, what: "p95(queue_wait) <= 30m fails".to_string() };
+        let waits =
+            |month| LastingUntil::Month { month, what: "p95(queue_wait) <= 30m fails".to_string(), limit: None };
         let said = |second: LastingUntil| {
             let until = [waits(4), second, LastingUntil::End];
             let lasting: Vec<Lasting> =
@@ -252,14 +288,14 @@ mod tests {
                 .contains("Do not rely on these months: n=2 has more than n=1 and yet waits too long in month 2")
         );
         assert!(!said(waits(4)).contains("rely") && !said(LastingUntil::End).contains("rely"));
-        let budget = LastingUntil::Month { month: 2, what: "cost_per_month <= 3000 fails".to_string() };
+        let budget = LastingUntil::Month { month: 2, what: "cost_per_month <= 3000 fails".to_string(), limit: None };
         assert!(!said(budget).contains("rely"), "more machines cost more");
     }
 
     #[test]
     fn an_alternative_lasts_until_its_first_month_that_fails() {
         let of = |until| Lasting { cell: 0, until };
-        let failing = of(LastingUntil::Month { month: 3, what: String::new() });
+        let failing = of(LastingUntil::Month { month: 3, what: String::new(), limit: None });
         assert!(failing.lasts(2) && !failing.lasts(3) && !failing.lasts(4));
         assert!(of(LastingUntil::End).lasts(99));
     }

@@ -1,7 +1,10 @@
-//! What the answer of a plan leaves undone: replicas that were never placed, and jobs that did not run to their end.
+//! What the answer of a plan leaves undone: replicas that were never placed, jobs that did not run to their end, and why larger
+//! alternatives do not help.
 
-use super::summary::Row;
+use super::limits::is_of_waiting;
+use super::summary::{Broken, Comparison, NEVER_RUN, Row};
 use dryrack_metrics::PAST_ESTIMATE;
+use dryrack_scenario::Objective;
 
 /// The metrics of jobs that were placed but did not run to their end, and what they say.
 const UNFINISHED: [(&str, &str); 3] = [
@@ -34,10 +37,24 @@ pub(super) fn left_undone(row: &Row) -> String {
     }
 }
 
-/// Whether jobs were placed and did not run to their end, or ran longer than they might in a log of Slurm.
+/// Whether jobs can never run, were placed and did not run to their end, or ran longer than they might in a log of Slurm.
 pub(super) fn leaves_jobs_unfinished(row: &Row) -> bool {
     let is_some = |name: &str| row.metrics.get(name).is_some_and(|found| found.mean > 0.0);
-    row.past_estimates > 0.0 || UNFINISHED.iter().any(|(name, _)| is_some(name))
+    row.unplaceable.is_some() || row.past_estimates > 0.0 || UNFINISHED.iter().any(|(name, _)| is_some(name))
+}
+
+/// A sentence if the largest alternative that was run fails because jobs wait for a limit. Empty if this is not so.
+pub(super) fn limit_sentence(comparison: &Comparison, objective: Option<Objective>) -> String {
+    let size = |row: &Row| objective.and_then(|objective| row.of(objective)).unwrap_or(row.fleet.gpus as f64);
+    let failing = comparison.rows.iter().filter(|row| row.keeps == Some(false));
+    let Some(largest) = failing.max_by(|one, other| size(one).total_cmp(&size(other))) else { return String::new() };
+    let waits = |broken: &Broken| is_of_waiting(&broken.constraint) && !broken.happened.contains(NEVER_RUN);
+    match &largest.limit {
+        Some(limit) if largest.broken.as_ref().is_some_and(waits) => {
+            format!(" More nodes do not help: with {}, {}.", largest.name, limit.text())
+        }
+        _ => String::new(),
+    }
 }
 
 fn share(part: f64) -> String {

@@ -19,6 +19,7 @@
 //! | `idle_factors` | names factors that made no difference to any run |
 //! | `range_ends` | names alternatives beyond the ranges of the factors, of which nothing is known |
 //! | `breaks` | runs the answer with fewer nodes and with more load |
+//! | `limits` | the limit for which jobs wait, if a larger fleet does not help |
 //! | `horizon` | how long each alternative stays enough while the load grows |
 //! | `helps` | changes of a scenario that may shorten waits, and the hours that each saves |
 //! | `page` | collects the contents of a report |
@@ -36,6 +37,7 @@ mod idle_factors;
 mod input_hash;
 mod journal;
 mod left_undone;
+mod limits;
 mod locked_file;
 mod order;
 mod page;
@@ -59,6 +61,7 @@ pub use horizon::{
 pub use idle_factors::{idle_factors, idle_sentence};
 pub use input_hash::InputHash;
 pub use journal::{Journal, JournalError, PlanHeader, Runs};
+pub use limits::LimitedWaits;
 pub use locked_file::open_locked;
 pub use page::{PlanPage, constraint_names, page};
 pub use paired::{Difference, JobWait, PairedJob, PairedSeed, difference, most_changed, pair};

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::limits::LimitedWaits;
 use dryrack_engine::{Progress, Rehearsal};
 use dryrack_expect::{Expectation, ExpectationKind, Verdict};
 use dryrack_fleet::offer_of;
@@ -43,6 +44,12 @@ pub struct PlanRun {
     /// them. The run then fails, whatever its constraints say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub never_run: Option<String>,
+    /// How many jobs can never run, and why, whether the run fails because of them or not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unplaceable: Option<String>,
+    /// The limit for which most jobs wait, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<LimitedWaits>,
     /// The number of jobs that ran longer than their estimate because their GPU is slower than the one of their stated time.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub past_estimates: u64,
@@ -163,6 +170,7 @@ pub fn run_changed(
         let shown = parts.iter().find(|(_, verdict)| !verdict.passed).unwrap_or(&parts[0]);
         ConstraintResult { name: shown.0.entry.to_string(), held: shown.1.passed, happened: shown.1.happened.clone() }
     });
+    let accounts = rehearsed.run_metrics.accounts();
     let metrics = serde_json::to_value(rehearsed.run_metrics.metrics()).expect("metrics have a JSON form");
     let Value::Object(metrics) = metrics else { unreachable!("metrics are a map") };
     let (is_random, is_traced) = (draws() != drawn, loaded.trace.is_some());
@@ -173,12 +181,14 @@ pub fn run_changed(
         digest: rehearsed.digest.to_string(),
         is_random,
         resampled: resampled.map(|list| ResampledList { blocks: list.blocks, length: list.length }),
-        sections: (is_random || is_traced).then(|| wait_sections(rehearsed.run_metrics.accounts())).flatten(),
+        sections: (is_random || is_traced).then(|| wait_sections(accounts)).flatten(),
         fleet: size_of(&loaded.rehearsal),
         constraints: kept.collect(),
         never_run,
-        past_estimates: rehearsed.run_metrics.accounts().past_estimates(),
+        unplaceable: accounts.never_run(),
+        limit: LimitedWaits::of(accounts),
+        past_estimates: accounts.past_estimates(),
         metrics,
-        waits: wait_quantiles(rehearsed.run_metrics.accounts()),
+        waits: wait_quantiles(accounts),
     })
 }

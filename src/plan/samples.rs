@@ -29,6 +29,8 @@ pub(super) fn alternative(cell: usize, broken: Option<&str>) -> Row {
             happened: String::new(),
             time: None,
         }),
+        unplaceable: None,
+        limit: None,
         past_estimates: 0.0,
         metrics: BTreeMap::new(),
     }

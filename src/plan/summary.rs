@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::breaks::rounded;
 use super::journal::Runs;
+use super::limits::{LimitedWaits, counts_jobs};
 use super::plan_run::{ConstraintResult, EACH_CAN_RUN, FleetSize, PlanRun};
 use dryrack_expect::SeedShare;
 use dryrack_metrics::{
@@ -47,6 +48,10 @@ pub struct Row {
     pub broken: Option<Broken>,
     /// What the plan minimizes, with each seed, if only a run measures it.
     pub costs: Vec<(u64, f64)>,
+    /// How many jobs can never run, and why, with the first seed with which there are some.
+    pub unplaceable: Option<String>,
+    /// The limit for which most jobs wait: with the seed of the violated constraint, or the first one.
+    pub limit: Option<LimitedWaits>,
     /// The mean number of jobs that ran longer than their estimate because their GPU is slower.
     pub past_estimates: f64,
     /// The run-wide metrics by name. A metric that is undefined with some seed is left out.
@@ -170,8 +175,12 @@ fn row(plan: &PlanFile, runs: &[&PlanRun]) -> Row {
         Some((definition.name, possible(definition, found)))
     });
     let metrics: BTreeMap<&'static str, Estimate> = metrics.collect();
+    let broken = Broken::of(runs);
+    let of_broken = broken.as_ref().and_then(|broken| runs.iter().find(|run| run.seed == broken.seed));
     Row {
         costs: costs(plan.minimize, runs),
+        unplaceable: runs.iter().find_map(|run| run.unplaceable.clone()),
+        limit: of_broken.unwrap_or(&runs[0]).limit.clone(),
         past_estimates: runs.iter().map(|run| run.past_estimates as f64).sum::<f64>() / runs.len() as f64,
         rented: Rented::of(runs, metrics.get("instance_hours").map(|hours| hours.mean)),
         cell: runs[0].cell,
@@ -188,7 +197,7 @@ fn row(plan: &PlanFile, runs: &[&PlanRun]) -> Row {
         },
         held,
         kept: runs.iter().filter(|run| run.keeps_all()).count(),
-        broken: Broken::of(runs),
+        broken,
     }
 }
 
@@ -256,7 +265,10 @@ impl Row {
         }
         let found = figure(constraint, happened).or(time.map(|time| time.to_string()));
         let why = found.map_or(String::new(), |found| format!(": {}", rounded(&found, constraint)));
-        Some(format!("{constraint}, seed {seed}{why}"))
+        let never = self.unplaceable.as_ref().filter(|_| counts_jobs(constraint));
+        let never = never.and_then(|never| never.split_once(NEVER_RUN));
+        let never = never.map_or(String::new(), |(jobs, _)| format!("; {jobs}{NEVER_RUN}"));
+        Some(format!("{constraint}, seed {seed}{why}{never}"))
     }
 
     /// The price of all nodes together, in millionths, if all of them exist from the start and have one.
@@ -467,6 +479,8 @@ mod tests {
             is_random: true,
             resampled: None,
             never_run: None,
+            unplaceable: None,
+            limit: None,
             past_estimates: 0,
             sections: None,
             fleet: FleetSize { gpus: 0, nodes: 0, price_per_hour_millionths: None },

@@ -130,7 +130,9 @@ jobs:
         ("base.yaml", format!("{scenario}unplaced: ignore\n")),
     ] {
         let dir = written(&[("base.yaml", scenario), ("plan.yaml", plan), (file, &text)]);
-        assert!(stdout(dir.path(), &["plan", "plan.yaml"], 0).contains("n=1 is enough: 1.50 an hour"), "{text}");
+        let said = stdout(dir.path(), &["plan", "plan.yaml"], 0);
+        assert!(said.contains("\n50 of 51 jobs can never run with n=1: no node has 8 GPUs"), "{said}");
+        assert!(said.contains(" n=1 is the cheapest: 1.50 an hour"), "{said}");
     }
 }
 

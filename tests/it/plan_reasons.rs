@@ -1,0 +1,93 @@
+//! What a plan says of jobs that no larger fleet helps: those that wait for a limit, can never run, or are lost.
+
+use serde_json::Value;
+
+use crate::cli::{stdout, written};
+
+trials! {
+    Nothing: [
+        a_limit_for_which_jobs_wait_is_named_instead_of_larger_values,
+        jobs_that_can_never_run_are_named_first_although_the_constraints_allow_them,
+    ]
+}
+
+/// Eight jobs of an hour, one at a time because of the QOS, the last of which waits for 7 hours.
+const LIMITED: &str = "\
+scenario: Eight jobs of a QOS with two GPUs
+params: {workers: 1}
+until: 1d
+profile: slurm-22.05
+slurm:
+  partitions: [{name: main, default: true}]
+  qos: [{name: small, grp_tres: {gres/gpu: 2}}]
+nodes: [{name: w, machine: a100-80g-x2, count: \"${workers}\"}]
+jobs: [{name: train, count: 8, gpus: 2, duration: 1h, time_limit: 1h, qos: small}]
+";
+
+fn a_limit_for_which_jobs_wait_is_named_instead_of_larger_values() {
+    let plan = "plan: How many?\nscenario: base.yaml\nfactors: {workers: [1, 2, 4]}\nminimize: gpus\n\
+                constraints: [p95(queue_wait) <= 30m]\n";
+    let arriving = LIMITED.replace("count: 8", "arrivals: {every: 1h}");
+    let growing = format!("{plan}horizon: {{months: 2, growth: 20%/month}}\n");
+    let dir = written(&[("base.yaml", LIMITED), ("plan.yaml", plan), ("growing.yaml", &growing)]);
+    let said = stdout(dir.path(), &["plan", "plan.yaml"], 1);
+    let limit = "100% of the waiting time is due to a limit: jobs of QOS `small` in partition `main`: QOSGrpGRES";
+    assert!(said.contains(&format!("More nodes do not help: with workers=4, {limit}")), "{said}");
+    std::fs::write(dir.path().join("base.yaml"), &arriving).expect("a folder of our own");
+    let said = stdout(dir.path(), &["plan", "growing.yaml"], 0);
+    assert!(
+        said.contains("Larger values do not help, because jobs wait for a limit: jobs of QOS `small` in partition `main`: QOSGrpGRES"),
+        "{said}"
+    );
+    assert!(said.contains("With 10% more load, p95(queue_wait) <= 30m fails") && said.contains(limit), "{said}");
+    assert!(!said.contains("Add larger values"), "{said}");
+    // Without the limit, jobs wait for nodes.
+    let unlimited = arriving.replace("gres/gpu: 2}", "gres/gpu: 64}");
+    std::fs::write(dir.path().join("base.yaml"), unlimited).expect("a folder of our own");
+    let few = growing.replace("[1, 2, 4]", "[1]");
+    std::fs::write(dir.path().join("growing.yaml"), few).expect("a folder of our own");
+    let said = stdout(dir.path(), &["plan", "growing.yaml"], 0);
+    assert!(said.contains("Add larger values to its factors.") && !said.contains("due to a limit"), "{said}");
+}
+
+/// One of 20 jobs asks for a GPU that no node has.
+fn jobs_that_can_never_run_are_named_first_although_the_constraints_allow_them() {
+    let scenario = "\
+scenario: One job of twenty asks for another GPU
+params: {workers: 1}
+until: 12h
+nodes: [{name: w, machine: l4-x1, count: \"${workers}\"}]
+jobs:
+  - {name: train, count: 19, gpus: 1, duration: 1h}
+  - {name: big, gpus: 1, gpu: h100-80g, duration: 1h}
+";
+    let plan = |minimize: &str, least: &str| {
+        format!(
+            "plan: How many?\nscenario: base.yaml\nfactors: {{workers: [1, 2]}}\n{minimize}constraints: [{least}]\n"
+        )
+    };
+    let why = "1 of 20 jobs can never run with workers=2: no node has GPU `h100-80g` (there is only `l4`).";
+    let rows = [
+        ("minimize: gpus\n", "placed >= 95%", 0, format!("{why} workers=2 is the cheapest: 2 GPUs.")),
+        ("minimize: gpus\n", "jobs_completed >= 19", 0, format!("{why} workers=2 is the cheapest: 2 GPUs.")),
+        ("", "placed >= 95%", 0, format!("{why} 1 of 2 alternatives meets the constraint.")),
+        (
+            "minimize: gpus\n",
+            "placed >= 99%",
+            1,
+            why.replace("workers=2", "workers=1") + " None of the 2 alternatives that were run meets the constraint.",
+        ),
+    ];
+    let dir = written(&[("base.yaml", scenario)]);
+    for (minimize, least, code, expected) in rows {
+        std::fs::write(dir.path().join("plan.yaml"), plan(minimize, least)).expect("a folder of our own");
+        let said = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], code);
+        assert_eq!(said.lines().nth(1).map(|answer| answer.starts_with(&expected)), Some(true), "{least}\n{said}");
+        let read = |name: &str| std::fs::read_to_string(dir.path().join("out").join(name)).expect("it was written");
+        let json: Value = serde_json::from_str(&read("plan.json")).expect("JSON");
+        assert!(json["short_answer"].as_str().is_some_and(|short| short.starts_with(&expected)), "{json}");
+        let page = read("report.html");
+        assert!(page.contains("1 of 20 jobs can never run with"), "the page has it");
+        std::fs::remove_dir_all(dir.path().join("out")).expect("it was written");
+    }
+}
