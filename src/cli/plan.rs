@@ -22,7 +22,7 @@ use dryrack_plan::{
     Search, SearchResult, answer, compare, constraint_names, fleet_size, horizon_json, horizon_rows, horizon_sentences,
     idle_factors, idle_sentence, page, start_wait_note, still_open, stops_being_enough,
 };
-use dryrack_report::{PlanGrowth, TimeLimit, about, table};
+use dryrack_report::{PlanGrowth, TimeLimit, UNFINISHED_JOBS, about, mean_jobs, table};
 use dryrack_scenario::{Factor, Method, Objective, PlanFile};
 use dryrack_units::{SimDuration, counted, grouped};
 use dryrack_yaml::Diagnostics;
@@ -544,6 +544,12 @@ fn columns(plan: &PlanFile, comparison: &Comparison, constraints: &[String]) -> 
     add("meets all", Box::new(meets_all));
     if comparison.rows.iter().any(|row| row.metrics.get("placed").is_some_and(|placed| placed.mean < 1.0)) {
         add("placed", Box::new(move |row| metric(row, "placed", &|found| format!("{:.2} %", found.mean * 100.0))));
+    }
+    for of in UNFINISHED_JOBS {
+        if comparison.rows.iter().any(|row| row.metrics.get(of).is_some_and(|jobs| jobs.mean > 0.0)) {
+            let name = of.replace('_', " ");
+            add(&name, Box::new(move |row| metric(row, of, &|found| mean_jobs(found.mean))));
+        }
     }
     let cost = match plan.minimize {
         Some(Objective::Cost) => Some(("cost", "cost")),

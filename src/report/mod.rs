@@ -26,7 +26,7 @@ pub use jobs_csv::{JobRow, read_jobs_csv, write_jobs_csv};
 pub use line::{Filter, record_line};
 pub use log_file::{Footer, LogError, LogLine, LogReader, LogWriter, read_log};
 pub use nodes_csv::write_nodes_csv;
-pub use page::{Files, HelpsReport, PlanGrowth, PlanReport, PlanRow, RunReport, TimeLimit};
+pub use page::{Files, HelpsReport, PlanGrowth, PlanReport, PlanRow, RunReport, TimeLimit, UNFINISHED_JOBS, mean_jobs};
 pub use perfetto::write_perfetto;
 pub use policy_line::{covered_alone_text, covered_text, idle_text};
 pub use spans::{Span, Spans};

@@ -8,6 +8,7 @@ trials! {
     Nothing: [
         a_limit_for_which_jobs_wait_is_named_instead_of_larger_values,
         jobs_that_can_never_run_are_named_first_although_the_constraints_allow_them,
+        jobs_that_fail_or_reach_a_limit_have_a_column,
     ]
 }
 
@@ -90,4 +91,41 @@ jobs:
         assert!(page.contains("1 of 20 jobs can never run with"), "the page has it");
         std::fs::remove_dir_all(dir.path().join("out")).expect("it was written");
     }
+}
+
+/// With one node, the job of two hours is ended at its limit after an hour.
+fn jobs_that_fail_or_reach_a_limit_have_a_column() {
+    let scenario = "\
+scenario: A job that reaches its time limit, and one that fails
+params: {workers: 1}
+nodes: [{name: w, machine: l4-x1, count: \"${workers}\"}]
+jobs:
+  - {name: long, gpus: 1, duration: 2h, time_limit: 1h}
+  - {name: bad, gpus: 1, duration: 10m, ends: failed}
+";
+    let plan = "plan: How many?\nscenario: base.yaml\nfactors: {workers: [1, 2]}\nminimize: gpus\n\
+                constraints: [p95(queue_wait) <= 2h]\n";
+    let dir = written(&[("base.yaml", scenario), ("plan.yaml", plan)]);
+    let said = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
+    assert!(
+        said.contains("workers=1 is the cheapest: 1 GPU. 50.00% of the jobs failed, and 50.00% of the jobs were"),
+        "{said}"
+    );
+    let header = said.lines().find(|line| line.starts_with("workers ")).expect("the table");
+    assert!(header.contains("jobs failed  jobs expired") && !header.contains("lost"), "{said}");
+    let page = std::fs::read_to_string(dir.path().join("out/report.html")).expect("it was written");
+    assert!(page.contains(">jobs failed</th>") && page.contains(">jobs expired</th>"), "the page has the columns");
+    assert!(page.contains("is the cheapest") && !page.contains("is enough"), "the page says the same");
+    let growing = format!("{plan}horizon: {{months: 1, growth: 100%/month}}\n");
+    let again = scenario.replace("ends: failed}", "ends: failed, arrivals: {every: 1h}}") + "until: 5h\n";
+    std::fs::write(dir.path().join("plan.yaml"), growing).expect("a folder of our own");
+    std::fs::write(dir.path().join("base.yaml"), again).expect("a folder of our own");
+    let said = stdout(dir.path(), &["plan", "plan.yaml", "--out", "growing"], 0);
+    let until = "(1 GPU) meets the constraints, until the end of the horizon, month 1.";
+    assert!(said.contains(until) && !said.contains("is enough"), "{said}");
+    std::fs::write(dir.path().join("plan.yaml"), plan).expect("a folder of our own");
+    let clean = scenario.replace(", ends: failed", "").replace("time_limit: 1h", "time_limit: 3h");
+    std::fs::write(dir.path().join("base.yaml"), clean).expect("a folder of our own");
+    let said = stdout(dir.path(), &["plan", "plan.yaml", "--out", "again"], 0);
+    assert!(said.contains("workers=1 is enough: 1 GPU.") && !said.contains("jobs failed"), "{said}");
 }

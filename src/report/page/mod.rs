@@ -19,4 +19,5 @@ mod serving_plot;
 
 pub use helps::HelpsReport;
 pub use plan::{PlanGrowth, PlanReport, PlanRow, TimeLimit};
+pub use plan_table::{UNFINISHED_JOBS, mean_jobs};
 pub use run::{Files, RunReport};

@@ -7,6 +7,15 @@ use dryrack_units::grouped;
 /// The largest number of rows.
 const ROWS: usize = 200;
 
+/// Metrics of jobs that did not run to their end. The table of a plan has a column for each that is not 0 in some alternative.
+pub const UNFINISHED_JOBS: [&str; 3] = ["jobs_failed", "jobs_lost", "jobs_expired"];
+
+/// The mean number of jobs over the seeds: whole, or with one decimal.
+pub fn mean_jobs(mean: f64) -> String {
+    let is_whole = (mean - mean.round()).abs() < 1e-9;
+    grouped(&if is_whole { format!("{mean:.0}") } else { format!("{mean:.1}") })
+}
+
 fn is_wait(metric: &str) -> bool {
     metric.starts_with("queue_wait_")
 }
@@ -31,6 +40,10 @@ impl PlanReport {
         let month = self.rows.iter().find_map(|row| row.month).map_or("price", |(_, name)| name);
         header.extend([objective.clone(), money(&format!("{month} a month"))]);
         header.extend(["rented at once", "instance-hours", "seeds", "meets all", "placed"].map(str::to_string));
+        let is_some =
+            |metric: &&str| self.rows.iter().any(|row| row.metrics.get(metric).is_some_and(|(mean, _)| *mean > 0.0));
+        let unfinished: Vec<&str> = UNFINISHED_JOBS.into_iter().filter(|metric| is_some(metric)).collect();
+        header.extend(unfinished.iter().map(|metric| metric.replace('_', " ")));
         header.extend(times.iter().map(|(name, ..)| name.clone()));
         header.extend(["slowdown", allocated, "fragmentation"].map(str::to_string));
         header.extend([money("cost of the run"), "energy in kWh".to_string()]);
@@ -48,6 +61,7 @@ impl PlanReport {
                 };
                 cells.extend([cost, month, row.rented.clone(), hours, row.runs.to_string(), meets(row)]);
                 cells.push(row.with(PLACED, |value| format!("{:.2}%", value * 100.0)));
+                cells.extend(unfinished.iter().map(|metric| row.with(metric, mean_jobs)));
                 cells.extend(times.iter().map(|(_, metric, unit)| row.with(metric, |value| unit.number(value))));
                 cells.push(row.with("bounded_slowdown_mean", |value| format!("{value:.2}")));
                 let percent = |value| format!("{:.1}%", value * 100.0);
