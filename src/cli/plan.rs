@@ -419,8 +419,11 @@ fn left_out(planning: &Planning, comparison: &Comparison) -> Vec<String> {
         matches!(planning.plan.minimize, Some(Objective::Cost | Objective::CostPerMonth | Objective::PricePerHour))
             || comparison.has_prices();
     let has_energy = comparison.rows.iter().any(|row| row.metrics.contains_key("energy"));
-    let is_shown =
-        |line: &&String| (has_cost && line.starts_with("The cost ")) || (has_energy && line.starts_with("The energy "));
+    let is_shown = |line: &&String| {
+        line.starts_with("no job can use ")
+            || (has_cost && line.starts_with("The cost "))
+            || (has_energy && line.starts_with("The energy "))
+    };
     planning.assumed.iter().filter(is_shown).map(|line| format!("{line}.")).collect()
 }
 

@@ -1,6 +1,7 @@
 //! Cloud fleets: converts the `offers:`, `capacity:` and `idle_duration:` of a fleet. Each instance that may ever exist
 //! gets a node in advance, called its place.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::instances::{self, Common, HOST_FIELDS};
@@ -12,12 +13,13 @@ use super::terms::idle_limit;
 use super::world::{World, copies};
 use dryrack_control::{LONGEST_PROVISIONING, Profile};
 use dryrack_engine::{InitialNode, ModelFiles, OfferModel};
-use dryrack_fleet::{Cloud, FleetNodes, IdleDuration, NodeSpec, NodeState};
+use dryrack_event::Reason;
+use dryrack_fleet::{Cloud, FleetNodes, IdleDuration, NodeShape, NodeSpec, NodeState};
 use dryrack_rng::Lengths;
 use dryrack_scheduler::Unfit;
-use dryrack_scheduler::offers::NewInstances;
+use dryrack_scheduler::offers::{NewInstances, smallest_slice};
 use dryrack_units::{Permille, SimTime};
-use dryrack_workload::IdleLimit;
+use dryrack_workload::{IdleLimit, Requirements};
 use dryrack_yaml::{Fields, Node, Report, Span, name, text, value};
 
 /// Fields of an offer in addition to those of a host.
@@ -65,6 +67,57 @@ pub(super) fn warn_of_unused(file: &Fields<'_>, world: &World, report: &mut Repo
         "write `resources: {gpu: 8}` in a job instead of `gpus: 8`"
     };
     report.warning(if file.has("fleets") { file.key_span("fleets") } else { file.place() }, message, help);
+}
+
+/// Warns of each fleet that creates instances of which no job of the file meets any, such as spot instances for jobs that ask
+/// for instances on demand. What it says also belongs into the report.
+pub(super) fn warn_of_unmet(file: &Fields<'_>, profile: &Profile, world: &mut World, report: &mut Report) {
+    if report.has_errors() {
+        return;
+    }
+    let mut found = Vec::new();
+    let clouds = world.fleets.iter().enumerate().filter(|(_, fleet)| fleet.cloud.is_some());
+    for (number, fleet) in clouds.filter(|_| !world.wanted.is_empty()) {
+        let is_of_it =
+            |shape: &&Arc<NodeShape>| shape.instance.as_ref().is_some_and(|instance| instance.fleet.index() == number);
+        let mut shapes: Vec<&Arc<NodeShape>> =
+            world.nodes.iter().map(|node| &node.spec.shape).filter(is_of_it).collect();
+        // All places of an offer share one shape.
+        shapes.dedup_by(|one, other| Arc::ptr_eq(one, other));
+        let may_use = |wanted: &Requirements| wanted.fleets.is_empty() || wanted.fleets.contains(&fleet.name);
+        let offers = &profile.scheduler.offers;
+        let mut reasons: BTreeMap<Reason, u64> = BTreeMap::new();
+        let asked = world.wanted.iter().filter(|(wanted, ..)| may_use(wanted));
+        let all_fail = asked
+            .flat_map(|(wanted, tasks, _)| shapes.iter().map(move |shape| (wanted, *tasks, *shape)))
+            .all(|(wanted, tasks, shape)| {
+                let reason = smallest_slice(offers, wanted, shape, tasks > 1).err();
+                reason.into_iter().for_each(|reason| *reasons.entry(reason).or_default() += 1);
+                reason.is_some()
+            });
+        if let Some((reason, _)) = reasons.iter().max_by_key(|(_, count)| **count).filter(|_| all_fail) {
+            found.push((Arc::clone(&fleet.name), *reason, reasons.len() == 1));
+        }
+    }
+    for (name, reason, is_only) in found {
+        let (why, help) = match reason {
+            Reason::SpotMismatch => (
+                "because jobs ask for the other kind of instances, spot or on demand".to_string(),
+                "jobs ask for on-demand instances unless they have `spot_policy: auto` or `spot_policy: spot`",
+            ),
+            reason => (
+                format!(
+                    "because its instances do not suit them ({}{})",
+                    if is_only { "" } else { "most often: " },
+                    reason.text()
+                ),
+                "change `resources` of the jobs, or the offers of the fleet",
+            ),
+        };
+        let message = format!("no job can use the fleet `{name}`, {why}");
+        report.warning(file.key_span("fleets"), message.clone(), help);
+        world.assumed.insert(message);
+    }
 }
 
 /// Warns if the file has nodes of its own, and each of its jobs asks for instances of fleets, which they are not.

@@ -293,12 +293,20 @@ fn warn_without_runs(dstack: Option<Span>, profile: &Profile, report: &mut Repor
 /// Warns if there are no jobs, or none for the fleets of clouds, or none for the nodes beside fleets.
 fn warn_of_jobs(
     file: &Fields<'_>,
-    (entries, has_others, world): (usize, bool, &World),
+    (entries, drafts, trace, profile): (
+        &[job_template::JobTemplate],
+        &[job_template::Draft],
+        Option<&TraceUse>,
+        &Profile,
+    ),
+    world: &mut World,
     options: &Options,
     report: &mut Report,
 ) {
+    let (entries, has_others) = (entries.len(), !drafts.is_empty() || trace.is_some());
     if entries > 0 || has_others {
         clouds::warn_of_unused(file, world, report);
+        clouds::warn_of_unmet(file, profile, world, report);
         if !has_others && options.asked.is_none() {
             clouds::warn_of_unused_nodes(file, (entries, world), report);
         }
@@ -350,7 +358,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     let entries = entries(&file, &head, (&profile, folder, load, options), &mut world, report);
     check_nodes(&file, &world, report);
     let asked = options.asked.as_ref().and_then(|text| jobs::asked(text, &mut world, report));
-    warn_of_jobs(&file, (entries.len(), !cluster.drafts.is_empty() || trace.is_some(), &world), options, report);
+    warn_of_jobs(&file, (&entries, &cluster.drafts, trace.as_ref(), &profile), &mut world, options, report);
     splits::warn_of_unusable(&world, head.profile.is_some().then_some(&*profile), report);
     let (streamed, (mut arrivals, cancellations)) = match streamed {
         true => streamed_jobs(entries, traced.1, (&file, &profile), &mut world, report),

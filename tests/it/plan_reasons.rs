@@ -2,13 +2,14 @@
 
 use serde_json::Value;
 
-use crate::cli::{stdout, written};
+use crate::cli::{stderr, stdout, written};
 
 trials! {
     Nothing: [
         a_limit_for_which_jobs_wait_is_named_instead_of_larger_values,
         jobs_that_can_never_run_are_named_first_although_the_constraints_allow_them,
         jobs_that_fail_or_reach_a_limit_have_a_column,
+        a_spot_fleet_that_no_job_may_use_is_named,
     ]
 }
 
@@ -128,4 +129,42 @@ jobs:
     std::fs::write(dir.path().join("base.yaml"), clean).expect("a folder of our own");
     let said = stdout(dir.path(), &["plan", "plan.yaml", "--out", "again"], 0);
     assert!(said.contains("workers=1 is enough: 1 GPU.") && !said.contains("jobs failed"), "{said}");
+}
+
+/// The jobs have no `spot_policy`, so they ask for on-demand instances, as in dstack.
+fn a_spot_fleet_that_no_job_may_use_is_named() {
+    let scenario = "\
+scenario: Jobs with a machine of their own and a fleet of spot instances
+profile: dstack
+until: 8h
+currency: USD
+params: {burst: 2}
+fleets:
+  own: {hosts: [{name: h, machine: l4-x1, price_per_hour: 0.5, disk: 200GiB}]}
+  burst:
+    nodes: \"0..${burst}\"
+    offers: [{name: l4, machine: l4-x1, price_per_hour: 0.3, provisioning: 3m, spot: true}]
+jobs: [{name: one, at: 10s, duration: 1h, resources: {gpu: 1}}]
+expect: [jobs_completed == 1]
+";
+    let plan = "plan: Spot instances?\nscenario: base.yaml\nfactors: {burst: [1, 2]}\nminimize: cost_per_month\n\
+                constraints: [p95(start_wait) <= 2h]\n";
+    let said_of = |text: &str, command: &[&str]| {
+        let dir = written(&[("base.yaml", text), ("plan.yaml", plan)]);
+        (stderr(dir.path(), command, 0), stdout(dir.path(), command, 0))
+    };
+    let why = "no job can use the fleet `burst`, because jobs ask for the other kind of instances, spot or on demand";
+    let (warned, said) = said_of(scenario, &["plan", "plan.yaml"]);
+    assert!(warned.contains(why) && warned.contains("`spot_policy: auto`") && said.contains(why), "{warned}\n{said}");
+    assert!(said_of(scenario, &["check", "base.yaml"]).0.contains(why));
+    for mended in
+        [scenario.replace("resources:", "spot_policy: auto, resources:"), scenario.replace("spot: true", "spot: false")]
+    {
+        let (warned, said) = said_of(&mended, &["plan", "plan.yaml"]);
+        assert!(!warned.contains("no job can use") && !said.contains("no job can use"), "{warned}\n{said}");
+    }
+    let other = scenario.replace("resources: {gpu: 1}", "resources: {gpu: A100}, spot_policy: auto");
+    let dir = written(&[("base.yaml", &other.replace("{name: h, machine: l4-x1", "{name: h, machine: a100-80g-x1"))]);
+    let why = "no job can use the fleet `burst`, because its instances do not suit them (";
+    assert!(stderr(dir.path(), &["check", "base.yaml"], 0).contains(why));
 }
