@@ -39,6 +39,16 @@ pub fn mig_profiles() -> &'static [MigProfile] {
     &PROFILES
 }
 
+/// The profile at the end of the name of a GPU, such as `1g.5gb` of `a100_1g.5gb`: Slurm calls instances so. The name of a profile
+/// that is not in the list has its form.
+pub fn mig_part(name: &str) -> Option<&str> {
+    let start = name.rfind(['_', '-', ':']).map_or(0, |at| at + 1);
+    let part = name.get(start..)?;
+    let (slices, memory) = part.split_once("g.")?;
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
+    (is_number(slices) && is_number(memory.strip_suffix("gb")?)).then_some(part)
+}
+
 pub fn mig_profile(name: &str) -> Option<&'static MigProfile> {
     PROFILES.iter().find(|known| known.name == name)
 }

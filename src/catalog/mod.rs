@@ -31,7 +31,7 @@ pub use compatibility::{Accelerator, Compatibility, Host, Kind, Mismatch, Served
 pub use dstack_gpu::{DstackGpu, KnownGpus, dstack_gpu, dstack_gpu_memory, dstack_gpu_name, dstack_gpus};
 pub use gpu_names::{GpuName, gpu_names, gpus_named, machine_named};
 pub use kind::{Category, ComputeCapability, CpuArch, KindError, Os, Server, Vendor};
-pub use mig::{MigProfile, mig_profile, mig_profiles};
+pub use mig::{MigProfile, mig_part, mig_profile, mig_profiles};
 pub use model::{Model, Weights, model, models};
 pub use reported::gpu_reported;
 use row::{Row, rows};

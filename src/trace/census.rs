@@ -7,6 +7,7 @@ use std::hash::BuildHasher;
 use foldhash::fast::FixedState;
 use serde::Serialize;
 
+use dryrack_catalog as catalog;
 use dryrack_units::{SimDuration, SimTime};
 
 use super::row::{RunBasis, TraceTask};
@@ -270,6 +271,7 @@ impl Facts {
             ));
         }
         lines.extend(counted("GPU models", words(&self.by_models)));
+        lines.extend(self.mig_line());
         lines.extend(counted("processors", in_ranges(&self.by_processors)));
         lines.extend(counted(if is_of_slurm { "partitions" } else { "clusters" }, words(&self.by_virtual_cluster)));
         let several = self.by_application.len() <= MOST_APPLICATIONS;
@@ -285,6 +287,26 @@ impl Facts {
             said.map(|(what, count)| format!("{} {}", called(what), percent(*count, self.tasks))).collect();
         lines.push(format!("stated      {}", said.join(", ")));
         lines
+    }
+}
+
+impl Facts {
+    /// A line if tasks ask for MIG instances by name. The list counts each as a GPU.
+    fn mig_line(&self) -> Option<String> {
+        let names: Vec<&str> = self
+            .by_models
+            .keys()
+            .flat_map(|models| models.split('|'))
+            .filter(|name| catalog::mig_part(name).is_some())
+            .collect();
+        let first = names.first()?;
+        let memory = catalog::mig_part(first)?.split_once("g.")?.1.trim_end_matches("gb");
+        Some(format!(
+            "MIG         {} {} of GPUs, which count as whole GPUs here; a scenario needs nodes that have them as GPUs, such as \
+             `gpus: [{{type: {first}, memory: {memory}GiB, count: 7}}]`",
+            names.join(", "),
+            if names.len() == 1 { "is a part" } else { "are parts" }
+        ))
     }
 }
 

@@ -7,6 +7,7 @@ trials! {
     Nothing: [
         a_family_means_each_of_its_gpus_and_the_run_says_so_once,
         an_unknown_name_is_an_error_with_the_line_that_mends_it,
+        mig_instances_are_not_taken_for_whole_gpus,
         a_name_that_yaml_reads_as_something_else_is_mended_as_told,
         only_chosen_tasks_ask_for_gpus,
         a_scenario_is_checked_before_it_runs,
@@ -41,6 +42,27 @@ fn a_family_means_each_of_its_gpus_and_the_run_says_so_once() {
     assert!(said.contains("GPU `NVIDIA-H100-80GB-HBM3` means h100-80g"), "{said}");
     let page = std::fs::read_to_string(dir.path().join("out/report.html")).expect("it was written");
     assert!(page.contains("GPU <code>a100</code> means any of a100-40g, a100-80g."), "the assumptions have it");
+}
+
+/// Slurm names MIG instances in `gres/gpu:a100_3g.20gb=1`.
+fn mig_instances_are_not_taken_for_whole_gpus() {
+    let rows = "1,0,60,1,1,a100_3g.20gb\n2,1,60,2,1,a100\n";
+    let gpus = "gpus: [{type: a100_3g.20gb, memory: 20GiB, count: 2}]";
+    let dir = folder(rows, "");
+    let said = stderr(dir.path(), &["run", "s.yaml"], 2);
+    assert!(said.contains("`3g.20gb` is a MIG instance, a part of a GPU") && said.contains(gpus), "{said}");
+    let said = stdout(dir.path(), &["trace", "info", "t.csv"], 0);
+    assert!(said.contains("MIG         a100_3g.20gb is a part of GPUs, which count as whole GPUs here"), "{said}");
+    // As told, with nodes that have such instances.
+    let text = std::fs::read_to_string(dir.path().join("s.yaml")).expect("it was written");
+    let with_nodes = text.replace("nodes:\n", &format!("nodes:\n  - {{name: m, cpus: 64, ram: 512GiB, {gpus}}}\n"));
+    std::fs::write(dir.path().join("s.yaml"), with_nodes).expect("a folder of our own");
+    assert!(stdout(dir.path(), &["run", "s.yaml"], 0).contains("jobs       2 = 2 completed"));
+    // A whole GPU for each of them is said.
+    let whole = folder(rows, ", gpu_names: {a100_3g.20gb: a100-80g}");
+    let why = "that ask for the MIG instance `a100_3g.20gb` take whole GPUs here, because of `gpu_names`";
+    assert!(stderr(whole.path(), &["run", "s.yaml"], 0).contains(why));
+    assert!(stdout(whole.path(), &["run", "s.yaml"], 0).contains(why));
 }
 
 fn an_unknown_name_is_an_error_with_the_line_that_mends_it() {

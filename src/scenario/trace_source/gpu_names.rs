@@ -100,7 +100,18 @@ impl GpuNames {
                 report.unknown(*span, message, name, counts.names.keys().map(String::as_str));
             }
             let types = types.iter().flat_map(|(typed, span)| world.gpu_types_named(typed, *span, report));
-            names.insert((*name).to_string(), types.collect());
+            let types: Vec<Arc<str>> = types.collect();
+            if let Some(part) =
+                catalog::mig_part(name).filter(|_| types.iter().any(|gpu| catalog::mig_part(gpu).is_none()))
+            {
+                let message = format!(
+                    "jobs of the trace {} that ask for the MIG instance `{name}` take whole GPUs here, because of `gpu_names`",
+                    asked.called()
+                );
+                report.warning(*span, message.clone(), mig_help(name, part));
+                world.assumed.insert(message);
+            }
+            names.insert((*name).to_string(), types);
         }
         for (name, count) in &counts.names {
             if names.contains_key(name) {
@@ -203,6 +214,9 @@ fn unknown(name: &str, count: u64, asked: &TraceSettings<'_>, world: &World, rep
 /// What to write for a name that is unknown. `own` are the types of the nodes.
 fn help_for_unknown(name: &str, own: &BTreeSet<Arc<str>>) -> String {
     let line = |gpus: &str| format!("write `gpu_names: {{{}: {gpus}}}` in `trace:`", scalar(name, true));
+    if let Some(part) = catalog::mig_part(name) {
+        return mig_help(name, part);
+    }
     let all = || own.iter().map(|gpu| &**gpu);
     let related: Vec<&str> = all().filter(|gpu| is_related(name, gpu)).collect();
     match related[..] {
@@ -220,6 +234,17 @@ fn help_for_unknown(name: &str, own: &BTreeSet<Arc<str>>) -> String {
         [one] => line(one),
         ref several => format!("{}, where GPU is one of {}", line("GPU"), several.join(", ")),
     }
+}
+
+/// What to write for a MIG instance. `gpu_names` would give its jobs whole GPUs.
+fn mig_help(name: &str, part: &str) -> String {
+    let memory = part.split_once("g.").map_or("5", |(_, memory)| memory.trim_end_matches("gb"));
+    let count = catalog::mig_profile(part).map_or(7, |profile| profile.per_gpu);
+    format!(
+        "`{part}` is a MIG instance, a part of a GPU; write nodes that have such instances as GPUs: `gpus: [{{type: {}, \
+         memory: {memory}GiB, count: {count}}}]` for each GPU divided so. `gpu_names` would give each of its jobs whole GPUs",
+        scalar(name, true)
+    )
 }
 
 /// Whether a name has the family of this GPU: `nvidia_h100_nvl` and `h100pcie` have that of `h100-80g`. The family is the
@@ -270,6 +295,12 @@ mod tests {
             ("h100pcie", "write `gpu_names: {h100pcie: h100-80g}` in `trace:`"),
             ("a100_x", "write `gpu_names: {a100_x: [a100-40g, a100-80g]}` in `trace:`"),
             ("rtx_4090_d", "write `gpu_names: {rtx_4090_d: rtx-4090}` in `trace:`"),
+            (
+                "a100_3g.20gb",
+                "`3g.20gb` is a MIG instance, a part of a GPU; write nodes that have such instances as GPUs: `gpus: [{type: \
+                 a100_3g.20gb, memory: 20GiB, count: 2}]` for each GPU divided so. `gpu_names` would give each of its jobs \
+                 whole GPUs",
+            ),
             ("h10O", "did you mean `h100`? write `gpu_names: {h10O: h100}` in `trace:`"),
             (
                 "fastest",
