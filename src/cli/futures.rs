@@ -14,7 +14,7 @@ use super::guard::guarded;
 use super::output::{Format, WholeFile, print, print_json};
 use dryrack_engine::{Progress, Records, Rehearsal, RunOptions, explain, run};
 use dryrack_ids::JobId;
-use dryrack_metrics::{FEWEST_LISTS, ResampledFrom, RunAccount, definitions, estimate_difference};
+use dryrack_metrics::{FEWEST_LISTS, Metrics, ResampledFrom, RunAccount, definitions, estimate_difference};
 use dryrack_plan::{Difference, Estimate, PairedJob, PairedSeed, difference, estimate, most_changed, pair};
 use dryrack_rehearse::{Rehearsed, names, rehearse};
 use dryrack_report::table;
@@ -44,6 +44,8 @@ pub struct Futures<'a> {
 struct SeedPair {
     paired: PairedSeed,
     metrics: [Map<String, Value>; 2],
+    /// The times at which the runs end.
+    ends: [SimTime; 2],
     digests: [String; 2],
     behavior: Vec<Moment>,
 }
@@ -105,23 +107,32 @@ impl Futures<'_> {
 
     fn run(&self, seed: u64) -> Result<SeedPair, Failure> {
         let both = (self.load)(seed)?;
-        let one = |side: usize| -> Result<Rehearsed, Failure> {
+        let one = |side: usize| -> Result<(Rehearsed, Metrics), Failure> {
             let progress = Progress::default();
-            let work = || rehearse(&both[side], Vec::new(), &progress, Caching::On, Vec::new());
-            guarded(work)
-                .map_err(|message| Failure::Ours(fault_text(&message, seed, &progress, &(self.repeat)(seed, side))))
+            let mut later = RunAccount::of(&both[side]);
+            later.warm_up = later.warm_up.max(self.from);
+            let work = || rehearse(&both[side], Vec::new(), &progress, Caching::On, vec![&mut later]);
+            let run = guarded(work)
+                .map_err(|message| Failure::Ours(fault_text(&message, seed, &progress, &(self.repeat)(seed, side))))?;
+            later.finish(run.until);
+            Ok((run, Metrics::of(&later)))
         };
         let base = one(0)?;
-        self.check_begun(seed, &base)?;
-        let runs = [base, one(1)?];
+        self.check_begun(seed, &base.0)?;
+        let [(base, base_later), (other, other_later)] = [base, one(1)?];
+        let (runs, later) = ([base, other], [base_later, other_later]);
         let accounts = [runs[0].run_metrics.accounts(), runs[1].run_metrics.accounts()];
-        let metrics = [&runs[0], &runs[1]].map(|run| match serde_json::to_value(run.run_metrics.metrics()) {
-            Ok(Value::Object(metrics)) => metrics,
-            other => unreachable!("metrics are a map, not {other:?}"),
+        let metrics = [0, 1].map(|side: usize| {
+            let mut metrics = map(runs[side].run_metrics.metrics());
+            let later = map(&later[side]);
+            let of_later = later.into_iter().filter(|(name, _)| is_of_later(name));
+            metrics.extend(of_later);
+            metrics
         });
         Ok(SeedPair {
             paired: pair(seed, accounts[0], accounts[1], self.from),
             metrics,
+            ends: [runs[0].until, runs[1].until],
             digests: [runs[0].digest.to_string(), runs[1].digest.to_string()],
             behavior: behavior(accounts, self.from),
         })
@@ -196,7 +207,7 @@ impl Futures<'_> {
             .filter(|metric| metric.differs())
             .map(|metric| {
                 let cell = |found: Option<Estimate>| found.map_or("undefined".to_string(), |found| with(&found));
-                let mut row = vec![metric.name.to_string()];
+                let mut row = vec![self.called(metric.name)];
                 row.extend(metric.sides.map(|mean| mean.map_or("undefined".to_string(), plain)));
                 row.push(cell(metric.difference));
                 row
@@ -206,6 +217,7 @@ impl Futures<'_> {
             true => text.push_str("No metric differs.\n"),
             false => text.push_str(&table(&["metrics that differ", one, other, "difference"], &rows)),
         }
+        text.push_str(&self.ends(seeded, metrics));
         if let Some(first) = seeded.first().filter(|seed| !seed.behavior.is_empty()) {
             let rows: Vec<Vec<String>> = (first.behavior.iter())
                 .map(|moment| {
@@ -227,6 +239,29 @@ impl Futures<'_> {
             lines.iter().for_each(|line| text.push_str(&format!("  {waiting}: {line}\n")));
         }
         text
+    }
+
+    /// The name of a metric in the table, such as `cost from 2h on`.
+    fn called(&self, metric: &str) -> String {
+        match self.from > SimTime::ZERO && is_of_later(metric) {
+            true => format!("{metric} from {} on", self.from),
+            false => metric.to_string(),
+        }
+    }
+
+    /// A sentence if the runs end at different times, so that totals do not cover the same time.
+    fn ends(&self, seeded: &[SeedPair], metrics: &[MetricPair]) -> String {
+        let [one, other] = self.words;
+        let is_shown = metrics.iter().any(|metric| TOTALS.contains(&metric.name) && metric.differs());
+        match seeded.first().map(|seed| seed.ends) {
+            Some([first, second]) if is_shown && first != second => {
+                let with = if self.seeds.len() > 1 { format!(", with seed {}", self.seeds[0]) } else { String::new() };
+                format!(
+                    "Totals such as cost are up to the end of each run: {first} with {one}, {second} with {other}{with}.\n"
+                )
+            }
+            _ => String::new(),
+        }
     }
 
     /// A sentence that says how many jobs wait longer, how many wait less, and how certain the difference is.
@@ -293,6 +328,9 @@ impl Futures<'_> {
             .map(|metric| {
                 let mut sides = both(metric.sides.map(|mean| json!(mean)));
                 sides["difference"] = json!(metric.difference.as_ref().map(written));
+                if self.from > SimTime::ZERO && is_of_later(metric.name) {
+                    sides["from_seconds"] = json!(self.from.as_secs_f64());
+                }
                 (metric.name.to_string(), sides)
             })
             .collect();
@@ -324,6 +362,24 @@ impl Futures<'_> {
             },
             "metrics": metrics, "changed_most": changed, "digests": digests,
         })
+    }
+}
+
+/// Totals, which are larger if a run lasts longer.
+const TOTALS: [&str; 8] =
+    ["cost", "energy", "carbon", "gpu_hours", "gpu_idle_hours", "gpu_idle_cost", "instance_hours", "output_tokens"];
+
+/// Metrics of the machines, which are compared from the change on: before it, both runs are the same, and a rate such as the
+/// cost of a month would be a mixture.
+fn is_of_later(metric: &str) -> bool {
+    const OTHERS: [&str; 4] = ["cost_per_month", "cost_per_million_tokens", "gpu_allocated", "cpu_allocated"];
+    (TOTALS.contains(&metric) && metric != "output_tokens") || OTHERS.contains(&metric)
+}
+
+fn map(metrics: &Metrics) -> Map<String, Value> {
+    match serde_json::to_value(metrics) {
+        Ok(Value::Object(metrics)) => metrics,
+        other => unreachable!("metrics are a map, not {other:?}"),
     }
 }
 

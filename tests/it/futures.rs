@@ -19,6 +19,7 @@ use crate::cli::{dryrack, empty, stderr, stdout};
 trials! {
     Nothing: [
         another_node_from_a_time_on_is_what_it_would_be_on_paper,
+        costs_are_compared_from_the_change_on,
         another_profile_judges_anew_who_waits,
         a_quota_from_a_time_on_counts_what_its_project_holds_then,
         fair_shares_from_a_time_on_count_what_users_hold_then,
@@ -60,6 +61,27 @@ fn folder(text: &str) -> TempDir {
 fn json(dir: &Path, args: &[&str]) -> Value {
     let output = dryrack(dir, args).args(["--format", "json"]).assert().code(0).get_output().clone();
     serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// Ten jobs of two hours on two nodes for 10 EUR an hour each take ten hours. With six nodes from 5h on, the six jobs that are
+/// left end at 7h. From 5h on, the former cost 5 * 20 and the latter 2 * 60 EUR.
+fn costs_are_compared_from_the_change_on() {
+    let dir = empty();
+    let text = "scenario: Ten jobs on priced nodes\nparams: {workers: 2}\ncurrency: EUR\n\
+                nodes: [{name: w, machine: l4-x1, count: \"${workers}\", price_per_hour: 10}]\n\
+                jobs: [{name: train, count: 10, gpus: 1, duration: 2h}]\n";
+    std::fs::write(dir.path().join("s.yaml"), text).expect("a folder of our own");
+    let args = ["what-if", "s.yaml", "--at", "5h", "--set", "params.workers=6"];
+    let said = stdout(dir.path(), &args, 0);
+    assert!(said.contains("cost from 5h on") && said.contains("cost_per_month from 5h on"), "{said}");
+    assert!(said.contains("are up to the end of each run: 10h with base, 7h with branch."), "{said}");
+    let metrics = &json(dir.path(), &args)["metrics"];
+    for (name, base, branch) in [("cost", 100.0, 120.0), ("cost_per_month", 14_600.0, 43_800.0)] {
+        let found = &metrics[name];
+        assert_eq!((found["base"].as_f64(), found["branch"].as_f64()), (Some(base), Some(branch)), "{name}");
+        assert_eq!(found["from_seconds"].as_f64(), Some(18_000.0), "{name}");
+    }
+    assert!(metrics["makespan_seconds"].get("from_seconds").is_none());
 }
 
 fn records_of(log: &str) -> Vec<&str> {
