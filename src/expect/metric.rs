@@ -247,6 +247,7 @@ fn judge_requests(
         0 => format!(" over {count} {requests}"),
         _ => format!(" over {count} {requests}; {without} of them {}", series.lack()),
     };
+    let rest = rest + &cold_start(check, &all, (function, series));
     match all.of(function, series) {
         OverRequests::None => {
             (false, format!("{name} has no value, because no request arrived, so it cannot be judged"))
@@ -261,6 +262,32 @@ fn judge_requests(
         }
     }
 }
+
+/// What a time limits if it fails because requests arrived while no replica was ready, such as those that wake up a service which
+/// was scaled to zero. Empty if it holds, and if a service never served.
+fn cold_start(check: &MetricCheck, all: &ServiceAccount, (function, series): (Function, RequestSeries)) -> String {
+    let holds = |found: OverRequests| match found {
+        OverRequests::None => true,
+        OverRequests::Infinite => false,
+        OverRequests::Finite(time) => {
+            compare(Value::Time(time), check.bound).is_some_and(|order| check.sign.holds(order))
+        }
+    };
+    let cold = all.total.without_replica;
+    let is_of_arrival = matches!(series, RequestSeries::Ttft | RequestSeries::Latency);
+    let is_concerned = is_of_arrival && is_upper(check.sign) && cold > 0 && all.total.ttft.count > 0;
+    if !is_concerned || holds(all.of(function, series)) {
+        return String::new();
+    }
+    let arrived = format!("{cold} of them arrived while no replica was ready");
+    match all.without_slowest(cold, function, series).is_some_and(holds) {
+        true => format!("; the cause is the {COLD_START}: {arrived}"),
+        false => format!("; {arrived}"),
+    }
+}
+
+/// What it is called if requests wait for the first replica.
+pub const COLD_START: &str = "cold start";
 
 /// Explains why an upper bound on a time fails because some jobs can never run. Such jobs wait forever. `None` if this
 /// is not so.

@@ -81,6 +81,20 @@ impl ServiceAccount {
         self.durations(series).0.count + self.without(series)
     }
 
+    /// A percentile, or the maximum, of the requests that are left without the slowest so many. `None` for other aggregates.
+    pub fn without_slowest(&self, count: u64, function: Function, series: RequestSeries) -> Option<OverRequests> {
+        let left = self.count(series).saturating_sub(count);
+        let rank = match function {
+            Function::Quantile(permille) => rank(left, permille),
+            Function::Max => left,
+            Function::Mean | Function::Sum | Function::Min => return None,
+        };
+        Some(match left {
+            0 => OverRequests::None,
+            _ => self.durations(series).0.at_rank(rank).map_or(OverRequests::Infinite, OverRequests::Finite),
+        })
+    }
+
     /// An aggregate over all requests. Requests that were never served are infinitely slow: they are in each percentile,
     /// and with one of them, the mean, the sum and the maximum are infinite.
     pub fn of(&self, function: Function, series: RequestSeries) -> OverRequests {

@@ -8,7 +8,7 @@ use super::breaks::rounded;
 use super::journal::Runs;
 use super::limits::{LimitedWaits, counts_jobs};
 use super::plan_run::{ConstraintResult, EACH_CAN_RUN, FleetSize, PlanRun};
-use dryrack_expect::SeedShare;
+use dryrack_expect::{COLD_START, SeedShare};
 use dryrack_metrics::{
     Definition, Estimate, FEWEST_LISTS, ResampledFrom, WaitSections, definitions, estimate, estimate_resampled,
     range_over_runs,
@@ -268,7 +268,8 @@ impl Row {
         let never = self.unplaceable.as_ref().filter(|_| counts_jobs(constraint));
         let never = never.and_then(|never| never.split_once(NEVER_RUN));
         let never = never.map_or(String::new(), |(jobs, _)| format!("; {jobs}{NEVER_RUN}"));
-        Some(format!("{constraint}, seed {seed}{why}{never}"))
+        let cold = if happened.contains(COLD_START) { format!(", {COLD_START}") } else { String::new() };
+        Some(format!("{constraint}, seed {seed}{why}{cold}{never}"))
     }
 
     /// The price of all nodes together, in millionths, if all of them exist from the start and have one.

@@ -19,6 +19,7 @@ trials! {
     Nothing: [
         metrics_are_those_of_the_log,
         what_the_model_lacks_is_asked_for,
+        a_bound_that_fails_because_of_a_cold_start_says_so,
         published_measurements_are_met_within_the_stated_error,
     ]
     Python: [
@@ -158,6 +159,46 @@ fn metrics_are_those_of_the_log() {
     assert!((1..20).contains(&reports), "{reports} reports for 400 requests");
     assert_eq!(Metrics::of(&read), Metrics::of(&accounts));
     assert!(Metrics::of(&read).count("requests") == 400);
+}
+
+/// The service has no replica when its first requests come. A new one takes four minutes and half a minute's delay.
+fn a_bound_that_fails_because_of_a_cold_start_says_so() {
+    let text = "\
+scenario: A service that scales from zero
+profile: dstack
+until: 2h
+fleets: {own: {hosts: [{name: h, machine: h100-80g-x1, count: 2, disk: 500GiB}]}}
+jobs:
+  - name: chat
+    resources: {gpu: 1, disk: 100GB..}
+    replicas: 0..2
+    scaling: {metric: rps, target: 1, scale_up_delay: 30s, scale_down_delay: 5m}
+    prepare: 4m
+    serving:
+      prefill: 12000 tokens/s
+      step: {base: 8ms, per_sequence: 50us, per_1k_context: 10us}
+      batching: chunked
+      kv_cache_tokens: 400000
+      max_sequences: 256
+      max_batched_tokens: 8192
+      requests: {rps: [{at: 10m, rps: 0.1}], for: 60m, input_tokens: 500, output_tokens: 100}
+expect: [p95(ttft) <= 5s]
+";
+    let plan = "plan: Enough?\nscenario: s.yaml\nfactors: {n: {set: jobs.chat.prepare, values: [4m]}}\n\
+                minimize: gpus\nconstraints: [p95(ttft) <= 5s]\n";
+    let dir = crate::cli::written(&[("s.yaml", text), ("plan.yaml", plan)]);
+    let said = crate::cli::stdout(dir.path(), &["run", "s.yaml"], 1);
+    assert!(
+        said.contains("; the cause is the cold start: ") && said.contains("arrived while no replica was ready"),
+        "{said}"
+    );
+    let said = crate::cli::stdout(dir.path(), &["plan", "plan.yaml"], 1);
+    assert!(said.contains(", cold start"), "{said}");
+    // A replica that is up before the first request.
+    let warm = text.replace("0..2", "1..2").replace("<= 5s", "<= 10ms");
+    std::fs::write(dir.path().join("s.yaml"), warm).expect("a folder of our own");
+    let said = crate::cli::stdout(dir.path(), &["run", "s.yaml"], 1);
+    assert!(said.contains("p95(ttft) was") && !said.contains("no replica was ready"), "{said}");
 }
 
 /// What is missing is an error that says what to give, and nothing is assumed.
