@@ -574,7 +574,10 @@ fn columns(plan: &PlanFile, comparison: &Comparison, constraints: &[String]) -> 
     let (name, of) = if has_gpus { ("GPUs allocated", "gpu_allocated") } else { ("CPU allocated", "cpu_allocated") };
     add(name, Box::new(move |row| metric(row, of, &|found| with(found, 100.0, "%"))));
     if comparison.rows.iter().any(|row| row.metrics.contains_key("energy")) {
-        add("energy", Box::new(move |row| metric(row, "energy", &|found| with(found, 1.0, "kWh"))));
+        add(
+            "energy",
+            Box::new(move |row| metric(row, "energy", &|found| with(found, 1.0, "kWh") + &row.energy_note())),
+        );
     }
     columns
 }

@@ -196,7 +196,11 @@ pub(super) fn judge(check: &MetricCheck, run_metrics: &RunMetrics, figures: &Fig
             let rest = open.map_or(String::new(), |(_, Replicas { waiting, .. }, series)| {
                 format!("; {waiting} more {} at the end", series.goes_on())
             });
-            (value, definition.short_name().to_string(), rest)
+            let partial = accounts.partial_power().filter(|_| ["energy", "carbon"].contains(&definition.name));
+            let partial = partial.map_or(String::new(), |part| {
+                format!("; it is partial: nodes with {:.1}% of the node hours state no power", (1.0 - part) * 100.0)
+            });
+            (value, definition.short_name().to_string(), rest + &partial)
         }
         Quantity::OfRequests { .. } => unreachable!("judged above"),
         Quantity::AllocatedAt { percent } => {

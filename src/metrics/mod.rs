@@ -24,6 +24,7 @@ mod run_metrics;
 mod sections;
 mod series;
 mod service_account;
+mod stated_power;
 mod unplaceable;
 mod usage_account;
 mod value;

@@ -560,6 +560,7 @@ mod tests {
             costs: Vec::new(),
             unplaceable: None,
             limit: None,
+            partial_power: None,
             past_estimates: 0.0,
             sections: Some(WaitSections {
                 sections: 10,

@@ -293,6 +293,7 @@ mod tests {
             never_run: None,
             unplaceable: None,
             limit: None,
+            partial_power: None,
             past_estimates: 0,
             sections: None,
             fleet: FleetSize { gpus: 0, nodes: 0, price_per_hour_millionths: None },

@@ -36,6 +36,7 @@ pub fn page(
         amount: row.short_amount(objective, plan.currency.as_deref()),
         month: row.month(plan.minimize),
         rented: row.rented.map_or(String::new(), |rented| rented.size().replace(' ', "\u{a0}")),
+        energy_note: row.energy_note(),
         runs: row.runs,
         is_one_run: row.is_one_run(),
         keeps: row.keeps,

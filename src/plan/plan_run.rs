@@ -50,6 +50,9 @@ pub struct PlanRun {
     /// The limit for which most jobs wait, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<LimitedWaits>,
+    /// The part of the node hours of which the energy is known, if it is neither none nor all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial_power: Option<f64>,
     /// The number of jobs that ran longer than their estimate because their GPU is slower than the one of their stated time.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub past_estimates: u64,
@@ -187,6 +190,7 @@ pub fn run_changed(
         never_run,
         unplaceable: accounts.never_run(),
         limit: LimitedWaits::of(accounts),
+        partial_power: accounts.partial_power(),
         past_estimates: accounts.past_estimates(),
         metrics,
         waits: wait_quantiles(accounts),

@@ -31,6 +31,7 @@ pub(super) fn alternative(cell: usize, broken: Option<&str>) -> Row {
         }),
         unplaceable: None,
         limit: None,
+        partial_power: None,
         past_estimates: 0.0,
         metrics: BTreeMap::new(),
     }

@@ -52,6 +52,8 @@ pub struct Row {
     pub unplaceable: Option<String>,
     /// The limit for which most jobs wait: with the seed of the violated constraint, or the first one.
     pub limit: Option<LimitedWaits>,
+    /// The least part of the node hours of which the energy is known, if it is not all.
+    pub partial_power: Option<f64>,
     /// The mean number of jobs that ran longer than their estimate because their GPU is slower.
     pub past_estimates: f64,
     /// The run-wide metrics by name. A metric that is undefined with some seed is left out.
@@ -179,6 +181,7 @@ fn row(plan: &PlanFile, runs: &[&PlanRun]) -> Row {
     let of_broken = broken.as_ref().and_then(|broken| runs.iter().find(|run| run.seed == broken.seed));
     Row {
         costs: costs(plan.minimize, runs),
+        partial_power: runs.iter().filter_map(|run| run.partial_power).min_by(f64::total_cmp),
         unplaceable: runs.iter().find_map(|run| run.unplaceable.clone()),
         limit: of_broken.unwrap_or(&runs[0]).limit.clone(),
         past_estimates: runs.iter().map(|run| run.past_estimates as f64).sum::<f64>() / runs.len() as f64,
@@ -319,6 +322,11 @@ impl Row {
         self.short_amount(objective, currency) + &month.map_or(String::new(), |month| format!("{month} a month"))
     }
 
+    /// Such as ` of 25.0% of the node hours`, if some nodes state no power.
+    pub fn energy_note(&self) -> String {
+        self.partial_power.map_or(String::new(), |part| format!(" of {:.1}% of the node hours", part * 100.0))
+    }
+
     /// An amount with its unit, such as `24 GPUs`, `58.80 an hour` or `912.4 ± 3.1 kWh`.
     pub(super) fn short_amount(&self, objective: Objective, currency: Option<&str>) -> String {
         let currency = currency.map_or(String::new(), |currency| format!(" {currency}"));
@@ -350,7 +358,7 @@ impl Row {
             }
             Objective::Cost => format!("a cost of {}", measured(&currency, 2)),
             Objective::CostPerMonth => measured(&format!("{currency} a month"), 2),
-            Objective::Energy => measured(" kWh", 1),
+            Objective::Energy => measured(" kWh", 1) + &self.energy_note(),
         }
     }
 }
@@ -440,7 +448,7 @@ impl Comparison {
             json!({
                 "factors": factors, "gpus": row.fleet.gpus, "nodes": row.fleet.nodes, "price_per_hour": row.fleet.price(),
                 "rented": row.rented.map(|rented| json!({"most_at_once": rented.instances, "gpus": rented.gpus, "hours": rented.hours})),
-                "past_estimates": row.past_estimates, "runs": row.runs, "keeps": row.keeps, "held": row.held, "broken": broken, "metrics": metrics,
+                "past_estimates": row.past_estimates, "partial_power": row.partial_power, "runs": row.runs, "keeps": row.keeps, "held": row.held, "broken": broken, "metrics": metrics,
             })
         });
         rows.collect()
@@ -482,6 +490,7 @@ mod tests {
             never_run: None,
             unplaceable: None,
             limit: None,
+            partial_power: None,
             past_estimates: 0,
             sections: None,
             fleet: FleetSize { gpus: 0, nodes: 0, price_per_hour_millionths: None },

@@ -338,14 +338,15 @@ fn used(accounts: &RunAccount, metrics: &Metrics) -> String {
         Some(Value::Time(time)) if time > SimDuration::ZERO => format!(", makespan {}", about(time)),
         _ => String::new(),
     };
-    let made = made(metrics, accounts.currency.as_deref());
+    let made = made(accounts, metrics);
     let of = if accounts.now == SimTime::ZERO { "unknown, because no time passed" } else { "of ready time" };
     format!("allocated  {of}: {} on {}{makespan}\n{made}", parts.join(", "), counted(accounts.nodes.len(), "node"))
 }
 
 /// Lines such as `instances  3, at most 2 at a time, 1 taken away, 5.25 hours in total`, `cost       39.10, 730.00 a month`
 /// and `energy     912.0 kWh, 347.0 kg of CO2`, each only if it is defined.
-fn made(metrics: &Metrics, currency: Option<&str>) -> String {
+fn made(accounts: &RunAccount, metrics: &Metrics) -> String {
+    let currency = accounts.currency.as_deref();
     let mut text = String::new();
     if let Some(Value::Ratio(hours)) = metrics.get("instance_hours") {
         let taken = match metrics.count("instances_taken") {
@@ -363,8 +364,16 @@ fn made(metrics: &Metrics, currency: Option<&str>) -> String {
         }
         text.push('\n');
     }
-    if let (Some(Value::Ratio(energy)), Some(Value::Ratio(carbon))) = (metrics.get("energy"), metrics.get("carbon")) {
-        text.push_str(&format!("energy     {energy:.1} kWh, {carbon:.1} kg of CO2\n"));
+    let carbon = match metrics.get("carbon") {
+        Some(Value::Ratio(carbon)) => format!(", {carbon:.1} kg of CO2"),
+        _ => String::new(),
+    };
+    let partial = accounts.partial_power().map_or(String::new(), |part| {
+        format!(", for {:.1}% of the node hours; the other nodes state no power", part * 100.0)
+    });
+    let rest = carbon + &partial;
+    if let Some(Value::Ratio(energy)) = metrics.get("energy").filter(|_| !rest.is_empty()) {
+        text.push_str(&format!("energy     {energy:.1} kWh{rest}\n"));
     }
     text
 }

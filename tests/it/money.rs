@@ -11,10 +11,40 @@ trials! {
         a_wrong_price_is_told_where,
         electricity_without_a_power_is_warned_of,
         a_node_that_cost_and_energy_leave_out_is_named,
+        an_energy_of_some_nodes_says_of_which_part,
         all_bought_nodes_whose_electricity_is_not_paid_are_counted,
         a_fleet_is_enough_until_its_load_exceeds_it,
         a_horizon_needs_jobs_that_grow,
     ]
+}
+
+/// Two of eight nodes draw 4 kW each for six hours. The power of the others is not known.
+fn an_energy_of_some_nodes_says_of_which_part() {
+    let text = "\
+scenario: Two kinds of nodes, one with a known power
+params: {others: 6}
+nodes:
+  - {name: a, machine: a100-80g-x8, count: 2, power: {idle: 1kW, busy: 4kW}}
+  - {name: b, machine: h100-80g-x8, count: \"${others}\"}
+jobs: [{name: train, count: 20, gpus: 8, duration: 2h}]
+expect: [energy <= 1]
+";
+    let plan =
+        "plan: Enough?\nscenario: s.yaml\nfactors: {others: [0, 6]}\nminimize: gpus\nconstraints: [makespan <= 10h]\n";
+    let dir = written(&[("s.yaml", text), ("plan.yaml", plan)]);
+    let said = stdout(dir.path(), &["run", "s.yaml"], 1);
+    let expected = "energy was 48.000; it is partial: nodes with 75.0% of the node hours state no power";
+    assert!(said.contains(expected), "{said}");
+    assert!(
+        said.contains("energy     48.0 kWh, for 25.0% of the node hours; the other nodes state no power\n"),
+        "{said}"
+    );
+    let said = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
+    assert!(said.contains("48.0 kWh of 25.0% of the node hours"), "{said}");
+    let page = std::fs::read_to_string(dir.path().join("out/report.html")).expect("it was written");
+    assert!(page.contains("48.0 of 25.0% of the node hours"), "the page says so");
+    let all = stdout(dir.path(), &["run", "s.yaml", "--set", "params.others=0"], 1);
+    assert!(!all.contains("node hours"), "{all}");
 }
 
 /// Two jobs of an hour. Bought nodes cost 17,520 / 8,760 = 2.00 an hour, 1,460.00 in a month of 730 hours; nodes that

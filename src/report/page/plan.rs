@@ -63,6 +63,8 @@ pub struct PlanRow {
     pub month: Option<(f64, &'static str)>,
     /// The most instances at one time that clouds created, and their GPUs; empty if there were none.
     pub rented: String,
+    /// For what the energy is known, if not for all nodes; may be empty.
+    pub energy_note: String,
     pub runs: usize,
     /// Whether there is one run, or every seed gives the same one. Then an interval of a wait is from its sections.
     pub is_one_run: bool,
@@ -285,6 +287,7 @@ mod tests {
             amount: format!("{cost:.0} GPUs"),
             month: None,
             rented: String::new(),
+            energy_note: String::new(),
             runs: 1,
             is_one_run: true,
             keeps: Some(*keeps),

@@ -68,7 +68,8 @@ impl PlanReport {
                 cells.push(row.with(taken, percent));
                 cells.push(self.if_asked(row, "fragmentation", "fragmentation", percent));
                 cells.push(row.with("cost", |value| grouped(&format!("{value:.2}"))));
-                cells.push(row.with("energy", |value| format!("{value:.1}")));
+                let energy = row.with("energy", |value| format!("{value:.1}"));
+                cells.push(if energy.is_empty() { energy } else { energy + &row.energy_note });
                 cells
             })
             .collect();
