@@ -2,9 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::SHOWN;
 use dryrack_engine::HeldAhead;
 use dryrack_ids::Names;
+
+/// The number of jobs that are listed.
+const SHOWN: usize = 5;
 
 /// A line such as `  waits behind train, which is held since 10m: 2 insufficient_gpus` for each job ahead that does not fit, up
 /// to [`SHOWN`] lines.
