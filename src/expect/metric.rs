@@ -13,9 +13,8 @@ use dryrack_units::SimDuration;
 /// once for all aggregates.
 pub(super) struct Figures<'a> {
     series: Vec<Figure<'a>>,
-    /// For each metric of [`UNFINISHED`], a lower bound that counts what goes on at the end of the run, the numbers of
-    /// replicas behind it, and its series.
-    unfinished: Vec<(&'static str, Value, Replicas, Series)>,
+    /// For each metric of [`UNFINISHED`], between which values it lies, the numbers of replicas behind it, and its series.
+    unfinished: Vec<(&'static str, Range, Replicas, Series)>,
 }
 
 struct Figure<'a> {
@@ -28,8 +27,39 @@ struct Figure<'a> {
 #[derive(Clone, Copy)]
 struct Values {
     known: Value,
-    /// A lower bound that counts what goes on at the end of the run, such as waits so far.
+    range: Range,
+}
+
+/// Between which values a quantity lies, if something goes on at the end of the run.
+#[derive(Clone, Copy)]
+struct Range {
+    /// The value if what goes on ended with the run, such as waits so far.
     at_least: Value,
+    /// The value if what goes on lasts for ever.
+    at_most: Value,
+}
+
+impl Range {
+    const UNDEFINED: Range = Range { at_least: Value::Undefined, at_most: Value::Undefined };
+
+    /// The range over these values and those that go on, each as it was at the end. So many further waits are infinite.
+    fn of(function: Function, values: &[Value], open: &[Value], infinite: usize) -> Range {
+        let is_begun = |value: &&Value| !matches!(value, Value::Time(SimDuration::ZERO));
+        let going_on = open.iter().filter(is_begun).count();
+        let for_ever = if let [Value::Ratio(_), ..] = open { Value::Ratio(f64::INFINITY) } else { INFINITE };
+        let all = |more: Vec<Value>, infinite: usize| {
+            let turned_away = std::iter::repeat_n(INFINITE, infinite);
+            values.iter().copied().chain(more).chain(turned_away).collect::<Vec<Value>>()
+        };
+        let latest = vec![for_ever; going_on];
+        Range {
+            at_least: with_infinite(function, &all(open.to_vec(), infinite), infinite),
+            at_most: match function {
+                Function::Mean | Function::Sum if going_on > 0 => for_ever,
+                _ => with_infinite(function, &all(latest, infinite), infinite),
+            },
+        }
+    }
 }
 
 /// The numbers of replicas behind a figure.
@@ -111,10 +141,9 @@ impl<'a> Figures<'a> {
             });
             let waiting = so_far.len();
             figure.replicas = Replicas { counted: values.len(), without, all, waiting, unplaceable, turned_away };
-            so_far.extend(std::iter::repeat_n(INFINITE, turned_away));
-            let all = [&values[..], &so_far].concat();
             for (function, of) in &mut figure.functions {
-                *of = Values { known: function.of(&values), at_least: with_infinite(*function, &all, turned_away) };
+                let range = Range::of(*function, &values, &so_far, turned_away);
+                *of = Values { known: function.of(&values), range };
             }
         }
         if asks_for_unfinished {
@@ -125,7 +154,7 @@ impl<'a> Figures<'a> {
 
     fn find_unfinished(&mut self, accounts: &RunAccount) {
         for of in [Series::QueueWait, Series::StartWait, Series::Turnaround, Series::BoundedSlowdown] {
-            let (mut values, mut replicas) = (Vec::new(), Replicas::default());
+            let (mut values, mut open, mut replicas) = (Vec::new(), Vec::new(), Replicas::default());
             accounts.each_row(|replica| {
                 let since = if of == Series::StartWait { replica.submitted } else { replica.wanted };
                 let over = of.of(&replica, since);
@@ -134,11 +163,12 @@ impl<'a> Figures<'a> {
                 replicas.turned_away += usize::from(is_turned_away);
                 replicas.waiting += usize::from(so_far.is_some());
                 replicas.counted += usize::from(over.is_some());
-                values.extend(over.or(so_far).or(is_turned_away.then_some(INFINITE)));
+                values.extend(over);
+                open.extend(so_far);
             });
             let of_series = UNFINISHED.iter().filter(|(_, series, _)| *series == of);
             self.unfinished.extend(of_series.map(|(name, _, function)| {
-                (*name, with_infinite(*function, &values, replicas.turned_away), replicas, of)
+                (*name, Range::of(*function, &values, &open, replicas.turned_away), replicas, of)
             }));
         }
     }
@@ -151,7 +181,7 @@ impl<'a> Figures<'a> {
         });
         let functions = &mut self.series[place].functions;
         if functions.iter().all(|(known, _)| *known != function) {
-            functions.push((function, Values { known: Value::Undefined, at_least: Value::Undefined }));
+            functions.push((function, Values { known: Value::Undefined, range: Range::UNDEFINED }));
         }
     }
 
@@ -163,10 +193,10 @@ impl<'a> Figures<'a> {
         (value.expect("with every function of it").1, figure.replicas)
     }
 
-    /// A lower bound on a quantity that includes times that have not ended, the numbers of replicas behind it, and its
+    /// Between which values a quantity lies that includes what has not ended, the numbers of replicas behind it, and its
     /// series. `None` if all of them are over, or if the quantity has no value.
-    fn at_least(&self, quantity: &Quantity) -> Option<(Value, Replicas, Series)> {
-        let (value, replicas, series) = match quantity {
+    fn range(&self, quantity: &Quantity) -> Option<(Range, Replicas, Series)> {
+        let (range, replicas, series) = match quantity {
             Quantity::Run(definition) => {
                 let known = self.unfinished.iter().find(|(name, ..)| *name == definition.name)?;
                 (known.1, known.2, known.3)
@@ -174,11 +204,11 @@ impl<'a> Figures<'a> {
             Quantity::AllocatedAt { .. } | Quantity::OfRequests { .. } => return None,
             Quantity::Of { function, series, of } => {
                 let (values, replicas) = self.get(*function, *series, of);
-                (values.at_least, replicas, *series)
+                (values.range, replicas, *series)
             }
         };
         let is_open = replicas.waiting + replicas.turned_away > 0;
-        (is_open && replicas.counted > 0).then_some((value, replicas, series))
+        (is_open && replicas.counted > 0).then_some((range, replicas, series))
     }
 }
 
@@ -191,7 +221,7 @@ pub(super) fn judge(check: &MetricCheck, run_metrics: &RunMetrics, figures: &Fig
     let (value, name, rest) = match &check.quantity {
         Quantity::Run(definition) => {
             let value = run_metrics.metrics().get(definition.name).expect("every metric has a value");
-            let open = figures.at_least(&check.quantity);
+            let open = figures.range(&check.quantity);
             let open = open.filter(|(_, replicas, _)| replicas.waiting > 0);
             let rest = open.map_or(String::new(), |(_, Replicas { waiting, .. }, series)| {
                 format!("; {waiting} more {} at the end", series.goes_on())
@@ -226,7 +256,8 @@ pub(super) fn judge(check: &MetricCheck, run_metrics: &RunMetrics, figures: &Fig
         };
         return (false, format!("{described}{others}"));
     }
-    if let Some(described) = broken_by_who_waits(check, figures, &name) {
+    if let Some(described) = broken_by_who_waits(check, figures, &name).or_else(|| undecided_makespan(check, accounts))
+    {
         return (false, described);
     }
     match compare(value, check.bound) {
@@ -326,14 +357,20 @@ fn broken_by_who_waits(check: &MetricCheck, figures: &Figures<'_>, name: &str) -
     if check.unplaced == Unplaced::Ignore || !is_upper(check.sign) {
         return None;
     }
-    let (value, Replicas { counted, waiting, turned_away, .. }, series) = figures.at_least(&check.quantity)?;
-    let holds = match (check.sign, compare(value, check.bound)?) {
-        (Sign::Equal, order) => order.is_le(),
-        (sign, order) => sign.holds(order),
+    let (range, Replicas { counted, waiting, turned_away, .. }, series) = figures.range(&check.quantity)?;
+    let holds = |value: Value| match (check.sign, compare(value, check.bound)?) {
+        (Sign::Equal, order) => Some(order.is_le()),
+        (sign, order) => Some(sign.holds(order)),
     };
-    if holds {
-        return None;
+    if holds(range.at_least)? {
+        let known = (!holds(range.at_most)?).then_some(range.at_least)?;
+        let (goes_on, known) = (series.goes_on(), text(known, check.bound));
+        return Some(format!(
+            "{name} is at least {known}, and not decided: {waiting} of {} replicas {goes_on} at the end; a longer run would decide it",
+            counted + waiting + turned_away
+        ));
     }
+    let value = range.at_least;
     let all = counted + waiting + turned_away;
     let are = |count: usize, what: &str| (count > 0).then(|| format!("{count} of them {what}"));
     let open = are(waiting, &format!("{} at the end", series.goes_on()));
@@ -343,6 +380,23 @@ fn broken_by_who_waits(check: &MetricCheck, figures: &Figures<'_>, name: &str) -
         INFINITE => format!("{name} was infinite over {all} replicas: {why}"),
         value => format!("{name} is at least {} over {all} replicas: {why}", text(value, check.bound)),
     })
+}
+
+/// Explains why an upper bound on the makespan cannot be judged, because jobs go on at the end that end by themselves. `None` if
+/// this is not so.
+fn undecided_makespan(check: &MetricCheck, accounts: &RunAccount) -> Option<String> {
+    let is_of_makespan = matches!(&check.quantity, Quantity::Run(definition) if definition.name == "makespan_seconds");
+    if check.unplaced == Unplaced::Ignore || !is_upper(check.sign) || !is_of_makespan {
+        return None;
+    }
+    let (mut open, mut all) = (0_u64, 0_u64);
+    accounts.each_row(|replica| {
+        all += 1;
+        let goes_on = replica.outcome.is_none() && !replica.is_unplaceable && replica.wanted < accounts.now;
+        open += u64::from(goes_on && accounts.run_range(&replica).is_some());
+    });
+    let is = "makespan is not decided";
+    (open > 0).then(|| format!("{is}: {open} of {all} replicas had not ended at the end; a longer run would decide it"))
 }
 
 fn is_upper(sign: Sign) -> bool {

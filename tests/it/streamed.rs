@@ -62,7 +62,7 @@ faults:
   - {at: 50h, node: n-0, becomes: ready}
 expect:
   - {name: most, metric: placed >= 85%}
-  - {name: waits, metric: "p95(queue_wait{user: bob}) <= 4d"}
+  - {name: waits, metric: "p90(queue_wait{user: bob}) <= 4d"}
   - {name: tried, metric: max(attempts) >= 2}
 "#;
 
