@@ -10,7 +10,7 @@ use super::error::TraceError;
 use super::row::NodeTrace;
 use super::rows::Rows;
 use super::swf::SwfReader;
-use super::{dlrm, gavel, genai, helios, openb, own, pollux, slurm, tiresias};
+use super::{dlrm, gavel, genai, helios, jobcomp, openb, own, pollux, slurm, tiresias};
 
 /// The resources that a task of a format requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +106,7 @@ formats! {
     /// The cluster log of HeliosArtifact.
     Helios => "helios", helios::log_rows, WholeGpus, nodes: helios, has_column("jobname");
     /// The output of Slurm's plugin jobcomp/filetxt.
-    Jobcomp => "jobcomp", |file, input| Ok::<_, TraceError>(slurm::JobcompRows::new(file, input)), Nodes, nodes: none,
+    Jobcomp => "jobcomp", |file, input| Ok::<_, TraceError>(jobcomp::JobcompRows::new(file, input)), Nodes, nodes: none,
         |line: &str| line.starts_with("JobId=");
     /// dryrack's own JSON lines, one object in each line.
     Jsonl => "jsonl", |file, input| Ok::<_, TraceError>(own::JsonRows::new(file, input)), AsStated, nodes: none,

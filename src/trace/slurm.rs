@@ -1,6 +1,6 @@
-//! Slurm's records of jobs: the output of `sacct --parsable2`, and the file of the plugin jobcomp/filetxt.
+//! Slurm's records of jobs, as `sacct --parsable2` prints them.
 //!
-//! In the output of `sacct`, the columns JobID, Submit, Start and End are required. The columns JobName, State,
+//! The columns JobID, Submit, Start and End are required. The columns JobName, State,
 //! AllocCPUS, NCPUS, ReqCPUS, ReqMem, AllocTRES, ReqTRES, AllocGRES, ReqGRES, NNodes, Elapsed or
 //! ElapsedRaw, Timelimit or TimelimitRaw, Partition, UID and User are read if they are present. Other columns are ignored.
 //! Without a UID column, users are numbered from 1 in the order in which they appear. A step of a job (`7.batch`) is
@@ -13,158 +13,15 @@ use std::io::BufRead;
 use std::path::Path;
 
 use dryrack_planted::planted;
-use dryrack_units::{GpuShare, MilliCpu, SimDuration};
 
 use super::error::TraceError;
 use super::overlap::Overlap;
-use super::row::{Outcome, RunBasis, TraceTask};
+use super::row::TraceTask;
 use super::rows::{RowResult, Rows, Seen};
-use super::slurm_resources::{gres, requested_memory, tres};
+use super::slurm_job::{BadJob, Job};
+use super::slurm_resources::{is_unknown, known};
 use super::tally::{Oddity, Tally};
 use super::text::{Lines, quoted};
-
-/// The record of one job, as written in either file.
-#[derive(Default)]
-struct Job<'l> {
-    id: &'l str,
-    name: &'l str,
-    submit: &'l str,
-    start: &'l str,
-    end: &'l str,
-    elapsed: &'l str,
-    state: &'l str,
-    cpus: &'l str,
-    memory: &'l str,
-    /// The trackable resources that the job was given or requested.
-    resources: &'l str,
-    /// The generic resources, as releases before 20.11 wrote them. They count if the trackable ones have no GPU.
-    gres: &'l str,
-    nodes: &'l str,
-    limit: &'l str,
-    partition: &'l str,
-    /// The numeric id of the user.
-    user: Option<u64>,
-}
-
-/// Why a job cannot be read: what was expected, and the text that was found instead.
-struct BadJob(&'static str, String);
-
-fn is_unknown(text: &str) -> bool {
-    matches!(text, "" | "Unknown" | "None" | "(null)" | "N/A" | "NONE")
-}
-
-pub(super) fn known(text: &str) -> Option<&str> {
-    if is_unknown(text) { None } else { Some(text) }
-}
-
-impl Job<'_> {
-    fn task(&self, line: u64) -> Result<RowResult, BadJob> {
-        if self.id.contains('.') {
-            return Ok(Err(Oddity::PartOfJobBefore));
-        }
-        let wrong = |expected: &'static str, text: &str| BadJob(expected, quoted(text.as_bytes()));
-        let time = |text: &str| match known(text) {
-            None => Ok(None),
-            Some(text) => dryrack_units::date::parse(text)
-                .map(Some)
-                .ok_or_else(|| wrong("a date such as 2026-11-21T17:10:25", text)),
-        };
-        if self.id.is_empty() {
-            return Err(wrong("the number of a job", self.id));
-        }
-        let (submit, start, end) = (time(self.submit)?, time(self.start)?, time(self.end)?);
-        let outcome = outcome(self.state);
-        let Some(submit) = submit else { return Ok(Err(Oddity::NoSubmitTime)) };
-        if self.state == "PENDING" {
-            return Ok(Err(Oddity::StillPending));
-        }
-        let Some(start) = start.filter(|_| self.nodes != "0") else { return Ok(Err(Oddity::NeverStarted)) };
-        let elapsed = known(self.elapsed).map(|text| {
-            length(text, 1).ok_or_else(|| wrong("a number of seconds, or a time such as 1-02:30:00", text))
-        });
-        // With `sacct --truncate`, the end of a running job is that of the period.
-        let is_running = outcome == Some(Outcome::Running) || outcome.is_none() && end.is_none();
-        let (run, run_basis) = match (elapsed.transpose()?, end) {
-            (Some(run), _) if is_running => (run, RunBasis::SoFar),
-            (None, _) if is_running => return Ok(Err(Oddity::NoEnd)),
-            (_, None) => return Ok(Err(Oddity::NoEnd)),
-            (Some(run), _) => (run, RunBasis::Executed),
-            (None, Some(end)) => match end.checked_since(start) {
-                Some(run) => (run, RunBasis::Executed),
-                None => return Ok(Err(Oddity::NegativeRun)),
-            },
-        };
-        let whole = |text: &str| match known(text) {
-            None => Ok(None),
-            Some(text) => text.parse::<u32>().map(Some).map_err(|_| wrong("a whole number", text)),
-        };
-        let (nodes, cpus) = (whole(self.nodes)?, whole(self.cpus)?);
-        let mut resources = tres(self.resources).map_err(|text| wrong("resources such as cpu=4,gres/gpu=2", text))?;
-        if resources.gpus == 0 {
-            gres(self.gres, nodes, &mut resources).map_err(|text| wrong("GPUs such as gpu:a100:2", text))?;
-        }
-        let memory = match (resources.memory, known(self.memory)) {
-            (None, Some(text)) => {
-                Some(requested_memory(text, nodes, cpus).ok_or_else(|| wrong("memory such as 300M", text))?)
-            }
-            (memory, _) => memory,
-        };
-        let gpus = known(self.resources).or(known(self.gres)).map(|_| resources.gpus);
-        let task = TraceTask::new(self.id.to_string(), line, submit, run);
-        Ok(Ok(TraceTask {
-            run_basis,
-            recorded_wait: start.checked_since(submit),
-            estimate: limit(self.limit)
-                .map_err(|text| wrong("a number of minutes, or a time such as 1-02:30:00", text))?,
-            nodes,
-            cpu: cpus.or(resources.cpus).map(|cpus| MilliCpu::from_cores(u64::from(cpus))),
-            ram: memory,
-            gpus,
-            gpu_share: gpus.filter(|gpus| *gpus > 0).map(|_| GpuShare::WHOLE),
-            gpu_models: resources.models,
-            outcome,
-            user: self.user,
-            application: known(self.name).map(str::to_string),
-            virtual_cluster: known(self.partition).map(str::to_string),
-            ..task
-        }))
-    }
-}
-
-/// The outcome for a state. A state may have further words, as in `CANCELLED by 1000`.
-fn outcome(state: &str) -> Option<Outcome> {
-    match state.split([' ', '+']).next()? {
-        "COMPLETED" => Some(Outcome::Completed),
-        "FAILED" | "NODE_FAIL" | "OUT_OF_MEMORY" | "BOOT_FAIL" | "TIMEOUT" | "DEADLINE" => Some(Outcome::Failed),
-        "CANCELLED" | "PREEMPTED" | "REVOKED" => Some(Outcome::Cancelled),
-        "RUNNING" | "SUSPENDED" | "COMPLETING" | "RESIZING" => Some(Outcome::Running),
-        "PENDING" | "REQUEUED" => Some(Outcome::Pending),
-        _ => None,
-    }
-}
-
-fn limit(text: &str) -> Result<Option<SimDuration>, &str> {
-    match known(text) {
-        None | Some("UNLIMITED" | "Partition_Limit") => Ok(None),
-        Some(text) => length(text, 60).map(Some).ok_or(text),
-    }
-}
-
-/// Parses a time such as `30:00`, `02:30:00` or `1-02:30:00`. A plain number is multiplied by `seconds`.
-fn length(text: &str, seconds: u64) -> Option<SimDuration> {
-    let Some((before, last)) = text.rsplit_once(':') else {
-        return text.parse::<u32>().ok().map(|number| SimDuration::from_secs(u64::from(number) * seconds));
-    };
-    let (days, before) = before.split_once('-').map_or((None, before), |(days, rest)| (Some(days), rest));
-    let (hours, minutes) = before.split_once(':').map_or((None, before), |(hours, minutes)| (Some(hours), minutes));
-    // A number of days must be followed by hours.
-    let hours = if days.is_some() { Some(hours?) } else { hours };
-    let number = |text: &str| text.parse::<u32>().ok().map(u64::from);
-    let below = |text: &str, end: u64| number(text).filter(|number| *number < end);
-    let days = days.map_or(Some(0), number)?;
-    let hours = hours.map_or(Some(0), |hours| below(hours, 24))?;
-    Some(SimDuration::from_secs(((days * 24 + hours) * 60 + below(minutes, 60)?) * 60 + below(last, 60)?))
-}
 
 /// Whether a first line is of `sacct` without `--parsable2`: the names of columns of fixed width, or the dashes below.
 pub(super) fn is_in_columns(line: &str) -> bool {
@@ -286,7 +143,7 @@ impl<R: BufRead> SacctRows<R> {
             let next = users.len() as u64 + 1;
             job.user = Some(*users.entry(name.to_string()).or_insert(next));
         }
-        let row = into_trace_error(job.task(lines.number()), lines)?;
+        let row = into_trace_error(job.task(lines.number()), lines, columns)?;
         Ok(match row {
             Err(Oddity::PartOfJobBefore) => Some(row),
             _ => overlap.next([cluster, job.id, job.submit], [job.start, job.end], row),
@@ -294,95 +151,25 @@ impl<R: BufRead> SacctRows<R> {
     }
 }
 
-fn into_trace_error<R: BufRead>(read: Result<RowResult, BadJob>, lines: &Lines<R>) -> Result<RowResult, TraceError> {
-    read.map_err(|BadJob(expected, found)| lines.malformed(0, expected, &found))
-}
-
-/// Iterates over the jobs of a jobcomp/filetxt file. Each line has one job as `Key=value` pairs, separated by spaces.
-pub(super) struct JobcompRows<R> {
-    lines: Lines<R>,
-    seen: Seen,
-}
-
-/// The keys of such a line. A value may contain spaces, so a word that does not begin with one of these keys belongs to
-/// the previous value.
-const KEYS: [&str; 25] = [
-    "JobId",
-    "UserId",
-    "GroupId",
-    "Name",
-    "JobState",
-    "Partition",
-    "TimeLimit",
-    "StartTime",
-    "EndTime",
-    "NodeList",
-    "NodeCnt",
-    "ProcCnt",
-    "WorkDir",
-    "ReservationName",
-    "Tres",
-    "Account",
-    "QOS",
-    "WcKey",
-    "Cluster",
-    "SubmitTime",
-    "EligibleTime",
-    "ArrayJobId",
-    "ArrayTaskId",
-    "DerivedExitCode",
-    "ExitCode",
-];
-
-impl<R: BufRead> JobcompRows<R> {
-    /// Opens the list. `file` is the name of the input in error messages.
-    pub(super) fn new(file: &Path, input: R) -> JobcompRows<R> {
-        JobcompRows { lines: Lines::new(file, input), seen: Seen::default() }
-    }
-
-    fn read(&self) -> Result<RowResult, TraceError> {
-        let text = std::str::from_utf8(self.lines.bytes());
-        let text = text.map_err(|_| self.lines.malformed(0, "a line of UTF-8", "other bytes"))?;
-        let starts = |key: &&str| text == *key || text.starts_with(&format!("{key}="));
-        if !KEYS.iter().any(starts) {
-            return Err(self.lines.malformed(0, "a job, which begins with JobId=", &quoted(text.as_bytes())));
-        }
-        let value = |key: &str| {
-            let from = match text.strip_prefix(&format!("{key}=")) {
-                Some(_) => key.len() + 1,
-                None => text.find(&format!(" {key}="))? + key.len() + 2,
-            };
-            let rest = &text[from..];
-            let ends = KEYS.iter().filter_map(|key| rest.find(&format!(" {key}=")));
-            // If the value is empty, the text begins with the space before the next key.
-            Some(rest[..ends.min().unwrap_or(rest.len())].trim_end())
-        };
-        let get = |key: &str| value(key).unwrap_or("");
-        let array = value("ArrayJobId").zip(value("ArrayTaskId")).map(|(job, task)| format!("{job}_{task}"));
-        let user = get("UserId").rsplit_once('(').map_or("", |(_, number)| number.trim_end_matches(')'));
-        let job = Job {
-            id: array.as_deref().unwrap_or(get("JobId")),
-            name: get("Name"),
-            submit: get("SubmitTime"),
-            start: get("StartTime"),
-            end: get("EndTime"),
-            elapsed: "",
-            state: get("JobState"),
-            cpus: get("ProcCnt"),
-            memory: "",
-            resources: get("Tres"),
-            gres: "",
-            nodes: get("NodeCnt"),
-            limit: get("TimeLimit"),
-            partition: get("Partition"),
-            user: known(user).and_then(|user| user.parse().ok()),
-        };
-        into_trace_error(job.task(self.lines.number()), &self.lines)
-    }
+/// Says where in the current line the text is that cannot be read.
+pub(super) fn into_trace_error<T, R: BufRead>(
+    read: Result<T, BadJob<'_>>,
+    lines: &Lines<R>,
+    columns: &[String],
+) -> Result<T, TraceError> {
+    read.map_err(|BadJob(expected, found)| {
+        let start = (found.as_ptr().addr()).checked_sub(lines.bytes().as_ptr().addr());
+        // An empty text may lie outside the line.
+        let start = start.filter(|start| start + found.len() <= lines.bytes().len() && !found.is_empty()).unwrap_or(0);
+        let before = lines.bytes()[..start].iter().filter(|byte| **byte == b'|').count();
+        let column = columns.get(before).filter(|_| !found.is_empty());
+        let column = column.map_or(String::new(), |column| format!(" in column `{column}`"));
+        lines.malformed(start, format!("{expected}{column}"), &quoted(found.as_bytes()))
+    })
 }
 
 /// The common part of both readers, each of which reads one line at a time.
-trait LineRows {
+pub(super) trait LineRows {
     fn lines(&mut self) -> &mut dyn Advance;
     /// The content of the line; `None` if it has no row of its own.
     fn read_line(&mut self) -> Result<Option<RowResult>, TraceError>;
@@ -391,7 +178,7 @@ trait LineRows {
     fn seen(&mut self) -> &mut Seen;
 }
 
-trait Advance {
+pub(super) trait Advance {
     fn next_line(&mut self) -> Result<bool, TraceError>;
 }
 
@@ -407,7 +194,7 @@ impl<R: BufRead> Advance for Lines<R> {
     }
 }
 
-fn next(rows: &mut impl LineRows) -> Option<Result<TraceTask, TraceError>> {
+pub(super) fn next(rows: &mut impl LineRows) -> Option<Result<TraceTask, TraceError>> {
     loop {
         let row = match rows.lines().next_line() {
             Ok(true) => rows.read_line(),
@@ -447,33 +234,7 @@ impl<R: BufRead> LineRows for SacctRows<R> {
     }
 }
 
-impl<R: BufRead> LineRows for JobcompRows<R> {
-    fn lines(&mut self) -> &mut dyn Advance {
-        &mut self.lines
-    }
-
-    fn read_line(&mut self) -> Result<Option<RowResult>, TraceError> {
-        self.read().map(Some)
-    }
-
-    fn rest(&mut self) -> Option<RowResult> {
-        None
-    }
-
-    fn seen(&mut self) -> &mut Seen {
-        &mut self.seen
-    }
-}
-
 impl<R: BufRead> Iterator for SacctRows<R> {
-    type Item = Result<TraceTask, TraceError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        next(self)
-    }
-}
-
-impl<R: BufRead> Iterator for JobcompRows<R> {
     type Item = Result<TraceTask, TraceError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -487,18 +248,15 @@ impl<R: BufRead> Rows for SacctRows<R> {
     }
 }
 
-impl<R: BufRead> Rows for JobcompRows<R> {
-    fn tally(&self) -> &Tally {
-        &self.seen.tally
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::TaskTrace;
+    use crate::jobcomp::JobcompRows;
+    use crate::row::{Outcome, RunBasis};
     use crate::rows::collect;
-    use dryrack_units::{Bytes, SimTime};
+    use crate::slurm_job::length;
+    use dryrack_units::{Bytes, MilliCpu, SimDuration, SimTime};
 
     fn data(name: &str) -> String {
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/slurm").join(name))

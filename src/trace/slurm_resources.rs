@@ -3,7 +3,14 @@
 use dryrack_units::Bytes;
 
 use super::decimal::Decimal;
-use super::slurm::known;
+
+pub(super) fn is_unknown(text: &str) -> bool {
+    matches!(text, "" | "Unknown" | "None" | "(null)" | "N/A" | "NONE")
+}
+
+pub(super) fn known(text: &str) -> Option<&str> {
+    if is_unknown(text) { None } else { Some(text) }
+}
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Resources {

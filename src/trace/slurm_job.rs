@@ -1,0 +1,143 @@
+//! One job of Slurm, as one row of a file states it.
+
+use dryrack_units::{GpuShare, MilliCpu, SimDuration};
+
+use super::row::{Outcome, RunBasis, TraceTask};
+use super::rows::RowResult;
+use super::slurm_resources::{gres, known, requested_memory, tres};
+use super::tally::Oddity;
+
+/// The record of one job, as written in either file.
+#[derive(Default)]
+pub(super) struct Job<'l> {
+    pub(super) id: &'l str,
+    pub(super) name: &'l str,
+    pub(super) submit: &'l str,
+    pub(super) start: &'l str,
+    pub(super) end: &'l str,
+    pub(super) elapsed: &'l str,
+    pub(super) state: &'l str,
+    pub(super) cpus: &'l str,
+    pub(super) memory: &'l str,
+    /// The trackable resources that the job was given or requested.
+    pub(super) resources: &'l str,
+    /// The generic resources, as releases before 20.11 wrote them. They count if the trackable ones have no GPU.
+    pub(super) gres: &'l str,
+    pub(super) nodes: &'l str,
+    pub(super) limit: &'l str,
+    pub(super) partition: &'l str,
+    /// The numeric id of the user.
+    pub(super) user: Option<u64>,
+}
+
+/// Why a job cannot be read: what was expected, and the text of the row that was found instead.
+pub(super) struct BadJob<'l>(pub(super) &'static str, pub(super) &'l str);
+
+impl<'l> Job<'l> {
+    pub(super) fn task(&self, line: u64) -> Result<RowResult, BadJob<'l>> {
+        if self.id.contains('.') {
+            return Ok(Err(Oddity::PartOfJobBefore));
+        }
+        let wrong = |expected: &'static str, text: &'l str| BadJob(expected, text);
+        let time = |text: &'l str| match known(text) {
+            None => Ok(None),
+            Some(text) => dryrack_units::date::parse(text)
+                .map(Some)
+                .ok_or_else(|| wrong("a date such as 2026-11-21T17:10:25", text)),
+        };
+        if self.id.is_empty() {
+            return Err(wrong("the number of a job", self.id));
+        }
+        let (submit, start, end) = (time(self.submit)?, time(self.start)?, time(self.end)?);
+        let outcome = outcome(self.state);
+        let Some(submit) = submit else { return Ok(Err(Oddity::NoSubmitTime)) };
+        if self.state == "PENDING" {
+            return Ok(Err(Oddity::StillPending));
+        }
+        let Some(start) = start.filter(|_| self.nodes != "0") else { return Ok(Err(Oddity::NeverStarted)) };
+        let elapsed = known(self.elapsed).map(|text| {
+            length(text, 1).ok_or_else(|| wrong("a number of seconds, or a time such as 1-02:30:00", text))
+        });
+        // With `sacct --truncate`, the end of a running job is that of the period.
+        let is_running = outcome == Some(Outcome::Running) || outcome.is_none() && end.is_none();
+        let (run, run_basis) = match (elapsed.transpose()?, end) {
+            (Some(run), _) if is_running => (run, RunBasis::SoFar),
+            (None, _) if is_running => return Ok(Err(Oddity::NoEnd)),
+            (_, None) => return Ok(Err(Oddity::NoEnd)),
+            (Some(run), _) => (run, RunBasis::Executed),
+            (None, Some(end)) => match end.checked_since(start) {
+                Some(run) => (run, RunBasis::Executed),
+                None => return Ok(Err(Oddity::NegativeRun)),
+            },
+        };
+        let whole = |text: &'l str| match known(text) {
+            None => Ok(None),
+            Some(text) => text.parse::<u32>().map(Some).map_err(|_| wrong("a whole number", text)),
+        };
+        let (nodes, cpus) = (whole(self.nodes)?, whole(self.cpus)?);
+        let mut resources = tres(self.resources).map_err(|text| wrong("resources such as cpu=4,gres/gpu=2", text))?;
+        if resources.gpus == 0 {
+            gres(self.gres, nodes, &mut resources).map_err(|text| wrong("GPUs such as gpu:a100:2", text))?;
+        }
+        let memory = match (resources.memory, known(self.memory)) {
+            (None, Some(text)) => {
+                Some(requested_memory(text, nodes, cpus).ok_or_else(|| wrong("memory such as 300M", text))?)
+            }
+            (memory, _) => memory,
+        };
+        let gpus = known(self.resources).or(known(self.gres)).map(|_| resources.gpus);
+        let task = TraceTask::new(self.id.to_string(), line, submit, run);
+        Ok(Ok(TraceTask {
+            run_basis,
+            recorded_wait: start.checked_since(submit),
+            estimate: limit(self.limit)
+                .map_err(|text| wrong("a number of minutes, or a time such as 1-02:30:00", text))?,
+            nodes,
+            cpu: cpus.or(resources.cpus).map(|cpus| MilliCpu::from_cores(u64::from(cpus))),
+            ram: memory,
+            gpus,
+            gpu_share: gpus.filter(|gpus| *gpus > 0).map(|_| GpuShare::WHOLE),
+            gpu_models: resources.models,
+            outcome,
+            user: self.user,
+            application: known(self.name).map(str::to_string),
+            virtual_cluster: known(self.partition).map(str::to_string),
+            ..task
+        }))
+    }
+}
+
+/// The outcome for a state. A state may have further words, as in `CANCELLED by 1000`.
+pub(super) fn outcome(state: &str) -> Option<Outcome> {
+    match state.split([' ', '+']).next()? {
+        "COMPLETED" => Some(Outcome::Completed),
+        "FAILED" | "NODE_FAIL" | "OUT_OF_MEMORY" | "BOOT_FAIL" | "TIMEOUT" | "DEADLINE" => Some(Outcome::Failed),
+        "CANCELLED" | "PREEMPTED" | "REVOKED" => Some(Outcome::Cancelled),
+        "RUNNING" | "SUSPENDED" | "COMPLETING" | "RESIZING" => Some(Outcome::Running),
+        "PENDING" | "REQUEUED" => Some(Outcome::Pending),
+        _ => None,
+    }
+}
+
+pub(super) fn limit(text: &str) -> Result<Option<SimDuration>, &str> {
+    match known(text) {
+        None | Some("UNLIMITED" | "Partition_Limit") => Ok(None),
+        Some(text) => length(text, 60).map(Some).ok_or(text),
+    }
+}
+
+/// Parses a time such as `30:00`, `02:30:00` or `1-02:30:00`. A plain number is multiplied by `seconds`.
+pub(super) fn length(text: &str, seconds: u64) -> Option<SimDuration> {
+    let Some((before, last)) = text.rsplit_once(':') else {
+        return text.parse::<u32>().ok().map(|number| SimDuration::from_secs(u64::from(number) * seconds));
+    };
+    let (days, before) = before.split_once('-').map_or((None, before), |(days, rest)| (Some(days), rest));
+    let (hours, minutes) = before.split_once(':').map_or((None, before), |(hours, minutes)| (Some(hours), minutes));
+    // A number of days must be followed by hours.
+    let hours = if days.is_some() { Some(hours?) } else { hours };
+    let number = |text: &str| text.parse::<u32>().ok().map(u64::from);
+    let below = |text: &str, end: u64| number(text).filter(|number| *number < end);
+    let days = days.map_or(Some(0), number)?;
+    let hours = hours.map_or(Some(0), |hours| below(hours, 24))?;
+    Some(SimDuration::from_secs(((days * 24 + hours) * 60 + below(minutes, 60)?) * 60 + below(last, 60)?))
+}
