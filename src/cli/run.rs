@@ -25,7 +25,7 @@ use dryrack_report::{Heading, LogWriter, RunReport, Spans, summary, write_jobs_c
 use dryrack_rng::draws;
 use dryrack_scenario::{Loaded, Options, TraceUse, load};
 use dryrack_scheduler::Caching;
-use dryrack_trace::TraceError;
+use dryrack_trace::{Oddity, TraceError};
 use dryrack_units::{SimDuration, SimTime};
 
 #[derive(Debug, Args)]
@@ -370,6 +370,7 @@ fn report(shown: &Shown<'_>, wall: std::time::Duration, format: Format) -> Resul
                 trace: trace.map_or(Vec::new(), TraceUse::lines),
                 assumed,
                 recorded_waits: recorded_waits(rehearsal),
+                since_submission: trace.is_some_and(|used| used.tally.count(Oddity::EligibleUnknown) > 0),
             };
             print(&summary(&heading, rehearsed.run_metrics.accounts(), metrics, &rehearsed.verdicts))?;
         }

@@ -26,6 +26,9 @@ pub struct Heading<'a> {
     pub assumed: &'a [String],
     /// How long the jobs of the trace waited in the recorded cluster, as far as the trace states it.
     pub recorded_waits: Vec<SimDuration>,
+    /// Whether the trace leaves open when some of its jobs became eligible to start, so that their waits begin with their
+    /// submission.
+    pub since_submission: bool,
 }
 
 /// The number of reasons for waiting that are listed.
@@ -155,7 +158,7 @@ fn waited(accounts: &RunAccount, metrics: &Metrics, heading: &Heading) -> String
             time("queue_wait_max_seconds"),
         ));
     }
-    text.push_str(&waited_in_log(&heading.recorded_waits));
+    text.push_str(&waited_in_log(&heading.recorded_waits, heading.since_submission));
     if heading.is_sample {
         text.push_str(&interval_line(accounts));
     }
@@ -170,15 +173,16 @@ fn waited(accounts: &RunAccount, metrics: &Metrics, heading: &Heading) -> String
 }
 
 /// A line such as `in the log 6m34s on average, …`, to compare with the waits of the run; empty without recorded waits.
-fn waited_in_log(waits: &[SimDuration]) -> String {
+fn waited_in_log(waits: &[SimDuration], since_submission: bool) -> String {
     let mut waits = waits.to_vec();
     waits.sort_unstable();
     let Some(most) = waits.last().copied() else { return String::new() };
     let sum: u128 = waits.iter().map(|wait| u128::from(wait.as_nanos())).sum();
     let mean = SimDuration::from_nanos(u64::try_from(sum / waits.len() as u128).unwrap_or(u64::MAX));
     let up_to = |percent: usize| about(waits[(waits.len() * percent).div_ceil(100).max(1) - 1]);
+    let since = if since_submission { "; since submission, as it does not say when jobs became eligible" } else { "" };
     format!(
-        "in the log {} on average, half {} or less, 95% {} or less, at most {}\n",
+        "in the log {} on average, half {} or less, 95% {} or less, at most {}{since}\n",
         about(mean),
         up_to(50),
         up_to(95),

@@ -11,7 +11,7 @@ use dryrack_catalog as catalog;
 use dryrack_units::{SimDuration, SimTime};
 
 use super::row::{RunBasis, TraceTask};
-use super::tally::Tally;
+use super::tally::{Oddity, Tally};
 
 /// The statistics of the tasks seen so far.
 #[derive(Clone, Debug, Default)]
@@ -245,13 +245,7 @@ impl Facts {
             Some(0) | None => lines.push("duration    unknown for all tasks".to_string()),
             Some(_) => lines.push(format!("duration    {}", self.duration.text())),
         }
-        match self.said_of.get("how long it waited") {
-            Some(0) | None => {}
-            Some(known) => {
-                let of = if *known == self.tasks { String::new() } else { format!(" ({known} tasks)") };
-                lines.push(format!("waited      {}{of}", self.wait.text()));
-            }
-        }
+        lines.extend(self.waited());
         if let Some(at) = self.most_in_use_at {
             let at = if at >= SINCE_1970 { dryrack_units::date::text(at) } else { at.to_string() };
             let gpus = self.most_gpu_milli_in_use as f64 / 1000.0;
@@ -287,6 +281,18 @@ impl Facts {
             said.map(|(what, count)| format!("{} {}", called(what), percent(*count, self.tasks))).collect();
         lines.push(format!("stated      {}", said.join(", ")));
         lines
+    }
+
+    /// How long the tasks waited in the log, if it states that of any.
+    fn waited(&self) -> Option<String> {
+        let known = self.said_of.get("how long it waited").copied().filter(|known| *known > 0)?;
+        let of = if known == self.tasks { String::new() } else { format!(" ({known} tasks)") };
+        let since = match self.tally.count(Oddity::EligibleUnknown) {
+            0 => "",
+            unknown if unknown >= known => ", all since their submission",
+            _ => ", some since their submission",
+        };
+        Some(format!("waited      {}{of}{since}", self.wait.text()))
     }
 }
 

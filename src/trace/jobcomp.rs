@@ -78,6 +78,7 @@ impl<R: BufRead> JobcompRows<R> {
             id: array.as_deref().unwrap_or(get("JobId")),
             name: get("Name"),
             submit: get("SubmitTime"),
+            eligible: get("EligibleTime"),
             start: get("StartTime"),
             end: get("EndTime"),
             elapsed: "",

@@ -94,6 +94,6 @@ pub use sizing::{InUse, Size, Sizing};
 pub use stream::TaskStream;
 pub use supply::{Cases, Demands, Impossible, Load, Supply};
 pub use swf_header::SwfHeader;
-pub use tally::{Oddity, RowFate, Tally};
+pub use tally::{Oddities, Oddity, RowFate, Tally};
 pub use usage_csv::{UsageRecording, read_usage_csv};
 pub use write::{DroppedValues, OutputFormat, Processors, TaskWriter, WriteError};

@@ -17,7 +17,7 @@ use super::error::TraceError;
 use super::row::{Outcome, RunBasis, TraceTask};
 use super::rows::{RowResult, Rows, Seen, TableRows};
 use super::table::Table;
-use super::tally::Tally;
+use super::tally::{Oddities, Tally};
 use super::text::{Lines, Span};
 
 /// The number of required columns. They come first. The other columns may be missing.
@@ -167,6 +167,7 @@ impl Line {
             qos: self.qos,
             most_per_node: self.most_per_node,
             measured: None,
+            odd: Oddities::default(),
         }
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use dryrack_units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
 
 use super::swf_header::SwfHeader;
-use super::tally::Tally;
+use super::tally::{Oddities, Oddity, Tally};
 
 /// A machine of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +72,8 @@ pub struct TraceTask {
     pub qos: Option<String>,
     /// The rates of this kind of task on several kinds of GPUs, if the trace measured them.
     pub measured: Option<Arc<Measured>>,
+    /// What is unusual about the row, as far as no other field shows it.
+    pub odd: Oddities,
 }
 
 /// Rates of one kind of task on several kinds of GPUs. Many tasks share one value.
@@ -115,7 +117,14 @@ impl TraceTask {
             virtual_cluster: None,
             qos: None,
             measured: None,
+            odd: Oddities::default(),
         }
+    }
+
+    /// Whether the task may come after tasks that were submitted later: a later row could state the end of a task that
+    /// was still running, and a list states a task that became eligible later where it was submitted.
+    pub fn is_out_of_order(&self) -> bool {
+        self.run_basis == RunBasis::SoFar || self.odd.has(Oddity::EligibleLater)
     }
 
     /// The GPUs of the task, in thousandths.

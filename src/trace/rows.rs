@@ -67,8 +67,8 @@ impl Seen {
             RunBasis::Executed | RunBasis::WholeStay if task.run.is_zero() => self.tally.add(Oddity::ZeroRun),
             RunBasis::Executed | RunBasis::WholeStay | RunBasis::NotRecorded => {}
         }
-        // A list may have a task that is still running out of its order, because a later row could state its end.
-        if task.run_basis == RunBasis::SoFar {
+        self.tally.add_each(task.odd);
+        if task.is_out_of_order() {
             return;
         }
         if task.submit < self.last {

@@ -2,7 +2,9 @@
 //!
 //! The columns JobID, Submit, Start and End are required. The columns JobName, State,
 //! AllocCPUS, NCPUS, ReqCPUS, ReqMem, AllocTRES, ReqTRES, AllocGRES, ReqGRES, NNodes, Elapsed or
-//! ElapsedRaw, Timelimit or TimelimitRaw, Partition, UID and User are read if they are present. Other columns are ignored.
+//! ElapsedRaw, Timelimit or TimelimitRaw, Eligible, Partition, UID and User are read if they are present. Other columns
+//! are ignored. A job that became eligible to start after its submission, because of `--begin` or a dependency, counts as
+//! submitted at that time.
 //! Without a UID column, users are numbered from 1 in the order in which they appear. A step of a job (`7.batch`) is
 //! counted as a part of its job. Dates are in the cluster's local time. A job that never started is left out, because its
 //! run time is unknown. A job that was still running is kept with the time that it ran so far. The readers were checked
@@ -107,6 +109,7 @@ impl<R: BufRead> SacctRows<R> {
                 "JobID" => &mut job.id,
                 "JobName" => &mut job.name,
                 "Submit" => &mut job.submit,
+                "Eligible" => &mut job.eligible,
                 "Start" => &mut job.start,
                 "End" => &mut job.end,
                 "Elapsed" | "ElapsedRaw" => &mut job.elapsed,
@@ -281,8 +284,16 @@ mod tests {
         assert_eq!((written.tasks.len(), written.tally.count(Oddity::NeverStarted)), (15, 1));
         for task in &table.tasks {
             let other = written.tasks.iter().find(|other| other.name == task.name).unwrap();
-            // This output of sacct has only the user's name, and there was one user.
-            assert_eq!(*task, TraceTask { line: task.line, user: Some(1), ..other.clone() });
+            // This output of sacct has only the user's name, and there was one user. It does not state when jobs became
+            // eligible, which was a second later for the tasks of an array.
+            assert!(task.odd.has(Oddity::EligibleUnknown) && !other.odd.has(Oddity::EligibleUnknown));
+            let (submit, recorded_wait, odd) = (task.submit, task.recorded_wait, task.odd);
+            assert_eq!(
+                *task,
+                TraceTask { line: task.line, user: Some(1), submit, recorded_wait, odd, ..other.clone() }
+            );
+            let start = |task: &TraceTask| task.submit.saturating_add(task.recorded_wait.unwrap());
+            assert_eq!(start(task), start(other), "{}", task.name);
         }
         let by_name = |name: &str| table.tasks.iter().find(|task| task.application.as_deref() == Some(name)).unwrap();
         let gang = by_name("gang");

@@ -5,7 +5,7 @@ use dryrack_units::{GpuShare, MilliCpu, SimDuration};
 use super::row::{Outcome, RunBasis, TraceTask};
 use super::rows::RowResult;
 use super::slurm_resources::{gres, known, requested_memory, tres};
-use super::tally::Oddity;
+use super::tally::{Oddities, Oddity};
 
 /// The record of one job, as written in either file.
 #[derive(Default)]
@@ -13,6 +13,7 @@ pub(super) struct Job<'l> {
     pub(super) id: &'l str,
     pub(super) name: &'l str,
     pub(super) submit: &'l str,
+    pub(super) eligible: &'l str,
     pub(super) start: &'l str,
     pub(super) end: &'l str,
     pub(super) elapsed: &'l str,
@@ -49,6 +50,7 @@ impl<'l> Job<'l> {
             return Err(wrong("the number of a job", self.id));
         }
         let (submit, start, end) = (time(self.submit)?, time(self.start)?, time(self.end)?);
+        let eligible = time(self.eligible)?;
         let outcome = outcome(self.state);
         let Some(submit) = submit else { return Ok(Err(Oddity::NoSubmitTime)) };
         if self.state == "PENDING" {
@@ -86,10 +88,24 @@ impl<'l> Job<'l> {
             (memory, _) => memory,
         };
         let gpus = known(self.resources).or(known(self.gres)).map(|_| resources.gpus);
-        let task = TraceTask::new(self.id.to_string(), line, submit, run);
+        // The job was submitted to begin later, or after another job. It did not wait before it was eligible.
+        let mut odd = Oddities::default();
+        let began = match eligible {
+            None => {
+                odd.add(Oddity::EligibleUnknown);
+                submit
+            }
+            Some(eligible) if eligible > submit && submit <= start => {
+                odd.add(Oddity::EligibleLater);
+                eligible.min(start)
+            }
+            Some(_) => submit,
+        };
+        let task = TraceTask::new(self.id.to_string(), line, began, run);
         Ok(Ok(TraceTask {
             run_basis,
-            recorded_wait: start.checked_since(submit),
+            recorded_wait: start.checked_since(began),
+            odd,
             estimate: limit(self.limit)
                 .map_err(|text| wrong("a number of minutes, or a time such as 1-02:30:00", text))?,
             nodes,

@@ -61,6 +61,10 @@ pub enum Oddity {
     SeveralModels,
     /// The task was still running when the row was written. Its length is the time until then.
     StillRunning,
+    /// The task was submitted before it was eligible to start. It is taken as submitted when it became eligible.
+    EligibleLater,
+    /// The row does not state when the task became eligible to start. It is taken as eligible from its submission on.
+    EligibleUnknown,
 }
 
 impl Oddity {
@@ -87,7 +91,9 @@ impl Oddity {
             | Oddity::ShareCapped
             | Oddity::ShareWithoutGpu
             | Oddity::SeveralModels
-            | Oddity::StillRunning => RowFate::Kept,
+            | Oddity::StillRunning
+            | Oddity::EligibleLater
+            | Oddity::EligibleUnknown => RowFate::Kept,
         }
     }
 
@@ -116,7 +122,26 @@ impl Oddity {
             Oddity::ShareWithoutGpu => "a share but no GPU, has none",
             Oddity::SeveralModels => "GPUs of several models, taken as any of them",
             Oddity::StillRunning => "still running, length so far",
+            Oddity::EligibleLater => "eligible later than submitted, taken as submitted then",
+            Oddity::EligibleUnknown => "not known when eligible, taken as eligible when submitted",
         }
+    }
+}
+
+/// The oddities that a reader states with the task, because they do not follow from its fields.
+const STATED: [Oddity; 2] = [Oddity::EligibleLater, Oddity::EligibleUnknown];
+
+/// The oddities of one row that is kept, except those that follow from the fields of its task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Oddities(u64);
+
+impl Oddities {
+    pub(super) fn add(&mut self, oddity: Oddity) {
+        self.0 |= 1 << (oddity as u8);
+    }
+
+    pub fn has(self, oddity: Oddity) -> bool {
+        self.0 & 1 << (oddity as u8) != 0
     }
 }
 
@@ -138,6 +163,11 @@ pub struct Tally {
 impl Tally {
     pub(super) fn add_row(&mut self) {
         self.rows += 1;
+    }
+
+    /// Counts the oddities of a row that is kept.
+    pub(super) fn add_each(&mut self, odd: Oddities) {
+        STATED.into_iter().filter(|oddity| odd.has(*oddity)).for_each(|oddity| self.add(oddity));
     }
 
     pub(super) fn add(&mut self, oddity: Oddity) {

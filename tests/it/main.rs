@@ -85,6 +85,7 @@ mod requeued;
 mod rlscheduler;
 mod run_sequences;
 mod runner;
+mod sacct_rows;
 mod schema;
 mod selection;
 mod sequences;
@@ -211,6 +212,7 @@ fn main() {
         rlscheduler::trials,
         run_sequences::trials,
         runner::trials,
+        sacct_rows::trials,
         schema::trials,
         selection::trials,
         sequences::trials,

@@ -52,6 +52,7 @@ fn text(rehearsal: &Rehearsal) -> String {
         is_sample: false,
         trace: Vec::new(),
         recorded_waits: Vec::new(),
+        since_submission: false,
     };
     let text = summary(&heading, &accounts, &Metrics::of(&accounts), &[]);
     anstream::adapter::strip_str(&text).to_string()

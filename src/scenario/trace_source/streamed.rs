@@ -2,7 +2,8 @@
 //! during the run.
 //!
 //! Tasks that were still running when the list was written may be out of their order, because a later row can state their
-//! end. There are few of them: the first reading keeps them, and the second skips their rows.
+//! end, and so may tasks that became eligible later than they were submitted. There are few of them: the first reading
+//! keeps them, and the second skips their rows.
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::hash::BuildHasher;
@@ -36,8 +37,8 @@ pub(crate) struct TaskList {
     checkpoint: Option<Checkpoint>,
     as_pods: bool,
     speeds: TraceSpeeds,
-    /// The chosen tasks that were still running, in order of submission, with the length to replay.
-    running: VecDeque<TraceTask>,
+    /// The chosen tasks that may be out of order, in order of submission, with the length to replay.
+    apart: VecDeque<TraceTask>,
     /// The number of all chosen tasks. `start` is the start of the run in the trace's time.
     pub tasks: usize,
     start: SimTime,
@@ -94,11 +95,11 @@ struct Survey<'a> {
     unfinished: Unfinished,
     /// The queues of all tasks, including tasks that are not chosen.
     queues: BTreeSet<Arc<str>>,
-    /// The chosen tasks that were still running, in the order of the file.
-    running: Vec<TraceTask>,
+    /// The chosen tasks that may be out of order, in the order of the file.
+    apart: Vec<TraceTask>,
     /// The submissions of the chosen tasks, in the order of the file.
     submits: Vec<SimTime>,
-    /// The last submission of a chosen task that had ended.
+    /// The last submission of a chosen task that is in order.
     last: Option<SimTime>,
     /// Hashes of the names of the chosen tasks, which take less memory than the names. Two names with the same hash are
     /// therefore refused as well.
@@ -118,7 +119,7 @@ impl<'a> Survey<'a> {
             unstated: UnstatedNodes::default(),
             unfinished: Unfinished::default(),
             queues: BTreeSet::new(),
-            running: Vec::new(),
+            apart: Vec::new(),
             submits: Vec::new(),
             last: None,
             names: HashSet::new(),
@@ -133,8 +134,12 @@ impl<'a> Survey<'a> {
         self.counts.list(&task);
         // Where the order of the file is not that of submission, the first tasks of the two differ.
         let is_cut = self.asked.skip > 0 || self.asked.limit.is_some();
-        if is_cut && task.run_basis == RunBasis::SoFar {
-            self.refuse(&task, "was still running, and `skip` and `limit` cannot count such a task");
+        if is_cut && task.is_out_of_order() {
+            let why = match task.run_basis {
+                RunBasis::SoFar => "was still running, and `skip` and `limit` cannot count such a task",
+                _ => "became eligible later than submitted, and `skip` and `limit` cannot count such a task",
+            };
+            self.refuse(&task, why);
         }
         if self.choice.takes(&task, queue.as_deref()) {
             self.add_chosen(task);
@@ -150,10 +155,11 @@ impl<'a> Survey<'a> {
         if !self.names.insert(self.hasher.hash_one(&task.name)) {
             self.refuse(&task, "has the name of an earlier task");
         }
-        match task.run_basis {
-            RunBasis::SoFar => return self.running.push(task),
-            RunBasis::NotRecorded => self.refuse(&task, "has no duration"),
-            RunBasis::Executed | RunBasis::WholeStay => {}
+        if task.run_basis == RunBasis::NotRecorded {
+            self.refuse(&task, "has no duration");
+        }
+        if task.is_out_of_order() {
+            return self.apart.push(task);
         }
         if self.last.is_some_and(|last| task.submit < last) {
             self.refuse(&task, "is submitted before the task above it");
@@ -197,7 +203,7 @@ pub(super) fn checked(
         checkpoint: asked.checkpoint,
         as_pods: setting.as_pods,
         speeds: TraceSpeeds::default(),
-        running: VecDeque::new(),
+        apart: VecDeque::new(),
         tasks: 0,
         start: asked.offset,
         dates: None,
@@ -210,10 +216,10 @@ pub(super) fn checked(
         Ok(())
     });
     value_or_report(read, span, report)?;
-    let Survey { counts, unstated, unfinished, queues, mut running, mut submits, odd, .. } = survey;
-    running.sort_by_key(|task| (task.submit, task.line));
+    let Survey { counts, unstated, unfinished, queues, mut apart, mut submits, odd, .. } = survey;
+    apart.sort_by_key(|task| (task.submit, task.line));
     submits.sort_unstable();
-    list.running = running.into();
+    list.apart = apart.into();
     list.tasks = submits.len();
     list.start = submits.first().map_or(asked.offset, |first| asked.start(*first));
     list.dates = TraceDates::of(header.as_ref(), submits.iter().copied(), asked);
@@ -277,7 +283,7 @@ impl TaskList {
         let rows = trace::TaskStream::open(&self.path, Some(self.format))?.rows;
         let words = (self.gpu_names.clone(), self.kinds.clone());
         let shared = Shared::new(words, self.speeds.clone(), (self.as_pods, self.checkpoint));
-        Ok(TaskStream { rows, list: self.clone(), shared, ahead: None, left: self.tasks - self.running.len() })
+        Ok(TaskStream { rows, list: self.clone(), shared, ahead: None, left: self.tasks - self.apart.len() })
     }
 }
 
@@ -289,9 +295,9 @@ impl TaskStream {
             self.ahead = self.next_in_file()?;
         }
         let place = |task: &TraceTask| (task.submit, task.line);
-        let is_first = |running: &TraceTask| self.ahead.as_ref().is_none_or(|ahead| place(running) < place(ahead));
-        let next = match self.list.running.front().is_some_and(is_first) {
-            true => self.list.running.pop_front(),
+        let is_first = |apart: &TraceTask| self.ahead.as_ref().is_none_or(|ahead| place(apart) < place(ahead));
+        let next = match self.list.apart.front().is_some_and(is_first) {
+            true => self.list.apart.pop_front(),
             false => self.ahead.take(),
         };
         Ok(next.map(|mut task| {
@@ -303,12 +309,12 @@ impl TaskStream {
         }))
     }
 
-    /// The next chosen task of the file that had ended.
+    /// The next chosen task of the file that is in order.
     fn next_in_file(&mut self) -> Result<Option<TraceTask>, TraceError> {
         while self.left > 0 {
             let Some(task) = self.rows.next().transpose()? else { break };
             let queue = QueueNames(self.rows.header()).of(&task);
-            if task.run_basis != RunBasis::SoFar && self.list.choice.takes(&task, queue.as_deref()) {
+            if !task.is_out_of_order() && self.list.choice.takes(&task, queue.as_deref()) {
                 self.left -= 1;
                 return Ok(Some(task));
             }

@@ -1,0 +1,59 @@
+//! Rows of `sacct` that are not plain jobs, from the list to the run.
+
+use crate::cli::{stdout, written};
+
+trials! {
+    Nothing: [
+        a_job_that_was_eligible_later_waits_from_then_on,
+        waits_since_submission_are_called_so,
+    ]
+}
+
+const SCENARIO: &str = "\
+scenario: Rows of sacct
+profile: slurm-22.05
+nodes: [{name: n, count: 2, cpus: 8}]
+trace: {format: sacct, file: jobs.txt}
+";
+
+const JOBS: &str = "\
+JobID|Submit|Eligible|Start|End|Elapsed|Timelimit|State|AllocCPUS|NNodes
+1|2026-01-01T00:00:00|2026-01-01T00:00:00|2026-01-01T00:00:00|2026-01-01T01:00:00|01:00:00|02:00:00|COMPLETED|8|1
+2|2026-01-01T00:00:02|2026-01-01T02:00:00|2026-01-01T02:00:03|2026-01-01T03:00:03|01:00:00|02:00:00|COMPLETED|8|1
+3|2026-01-01T00:00:10|2026-01-01T00:00:10|2026-01-01T00:00:10|2026-01-01T00:01:10|00:01:00|02:00:00|COMPLETED|8|1
+";
+
+/// The first three columns of each job in `jobs.csv`.
+fn begins(text: &str) -> Vec<String> {
+    text.lines().skip(1).map(|line| line.split(',').take(3).collect::<Vec<_>>().join(",")).collect()
+}
+
+/// Job 2 was submitted two seconds after job 1 to begin at two o'clock. It waited three seconds.
+fn a_job_that_was_eligible_later_waits_from_then_on() {
+    let dir = written(&[("jobs.txt", JOBS), ("jobs.yaml", SCENARIO)]);
+    let info = stdout(dir.path(), &["trace", "info", "jobs.txt"], 0);
+    assert!(info.contains("kept, but odd: 1 eligible later than submitted, taken as submitted then\n"), "{info}");
+    assert!(info.contains("waited      mean 1s, half 0s or less, 95 % 3s or less, longest 3s\n"), "{info}");
+    let said = stdout(dir.path(), &["run", "jobs.yaml", "--out", "out"], 0);
+    let jobs = std::fs::read_to_string(dir.path().join("out/jobs.csv")).expect("it was written");
+    assert_eq!(begins(&jobs), ["1,0,0", "3,0,10", "2,0,7200"], "{said}");
+    assert!(said.contains("in the log 1.00s on average") && said.contains("at most 3.00s\n"), "{said}");
+    // Job 2 is read before job 3, and submitted after it.
+    let digest = |said: &str| said.split_once("digest ").map(|(_, rest)| rest[..12].to_string());
+    let streamed = stdout(dir.path(), &["run", "jobs.yaml", "--stream"], 0);
+    assert_eq!(digest(&streamed), digest(&said), "{streamed}");
+}
+
+fn waits_since_submission_are_called_so() {
+    let without: String = JOBS
+        .lines()
+        .map(|line| line.split('|').enumerate().filter(|(place, _)| *place != 2).map(|(_, field)| field))
+        .map(|fields| fields.collect::<Vec<_>>().join("|") + "\n")
+        .collect();
+    let dir = written(&[("jobs.txt", &without), ("jobs.yaml", SCENARIO)]);
+    let info = stdout(dir.path(), &["trace", "info", "jobs.txt"], 0);
+    assert!(info.contains("kept, but odd: 3 not known when eligible, taken as eligible when submitted\n"), "{info}");
+    assert!(info.contains("longest 2h1s, all since their submission\n"), "{info}");
+    let said = stdout(dir.path(), &["run", "jobs.yaml"], 0);
+    assert!(said.contains("at most 2h00m; since submission, as it does not say when jobs became eligible\n"), "{said}");
+}
