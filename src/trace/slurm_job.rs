@@ -88,8 +88,11 @@ impl<'l> Job<'l> {
             (memory, _) => memory,
         };
         let gpus = known(self.resources).or(known(self.gres)).map(|_| resources.gpus);
-        // The job was submitted to begin later, or after another job. It did not wait before it was eligible.
         let mut odd = Oddities::default();
+        if is_component(self.id) {
+            odd.add(Oddity::ComponentOfJob);
+        }
+        // The job was submitted to begin later, or after another job. It did not wait before it was eligible.
         let began = match eligible {
             None => {
                 odd.add(Oddity::EligibleUnknown);
@@ -121,6 +124,12 @@ impl<'l> Job<'l> {
             ..task
         }))
     }
+}
+
+/// Whether the number is of a component of a heterogeneous job, such as `7+1`.
+fn is_component(id: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    id.split_once('+').is_some_and(|(job, component)| is_number(job) && is_number(component))
 }
 
 /// The outcome for a state. A state may have further words, as in `CANCELLED by 1000`.

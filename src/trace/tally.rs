@@ -65,6 +65,8 @@ pub enum Oddity {
     EligibleLater,
     /// The row does not state when the task became eligible to start. It is taken as eligible from its submission on.
     EligibleUnknown,
+    /// The row is a component of a heterogeneous job, whose components start together. It is taken as a job of its own.
+    ComponentOfJob,
 }
 
 impl Oddity {
@@ -93,7 +95,8 @@ impl Oddity {
             | Oddity::SeveralModels
             | Oddity::StillRunning
             | Oddity::EligibleLater
-            | Oddity::EligibleUnknown => RowFate::Kept,
+            | Oddity::EligibleUnknown
+            | Oddity::ComponentOfJob => RowFate::Kept,
         }
     }
 
@@ -124,12 +127,13 @@ impl Oddity {
             Oddity::StillRunning => "still running, length so far",
             Oddity::EligibleLater => "eligible later than submitted, taken as submitted then",
             Oddity::EligibleUnknown => "not known when eligible, taken as eligible when submitted",
+            Oddity::ComponentOfJob => "component of a heterogeneous job, taken as a job of its own",
         }
     }
 }
 
 /// The oddities that a reader states with the task, because they do not follow from its fields.
-const STATED: [Oddity; 2] = [Oddity::EligibleLater, Oddity::EligibleUnknown];
+const STATED: [Oddity; 3] = [Oddity::EligibleLater, Oddity::EligibleUnknown, Oddity::ComponentOfJob];
 
 /// The oddities of one row that is kept, except those that follow from the fields of its task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

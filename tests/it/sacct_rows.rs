@@ -1,11 +1,12 @@
 //! Rows of `sacct` that are not plain jobs, from the list to the run.
 
-use crate::cli::{stdout, written};
+use crate::cli::{stderr, stdout, written};
 
 trials! {
     Nothing: [
         a_job_that_was_eligible_later_waits_from_then_on,
         waits_since_submission_are_called_so,
+        components_of_a_heterogeneous_job_are_counted,
     ]
 }
 
@@ -56,4 +57,15 @@ fn waits_since_submission_are_called_so() {
     assert!(info.contains("longest 2h1s, all since their submission\n"), "{info}");
     let said = stdout(dir.path(), &["run", "jobs.yaml"], 0);
     assert!(said.contains("at most 2h00m; since submission, as it does not say when jobs became eligible\n"), "{said}");
+}
+
+/// Slurm names the components of the heterogeneous job 2 `2+0` and `2+1`, and starts them together.
+fn components_of_a_heterogeneous_job_are_counted() {
+    let jobs = JOBS.replace("\n2|", "\n2+0|").replace("\n3|", "\n2+1|") + "2+1.batch|||||||COMPLETED|8|1\n";
+    let dir = written(&[("jobs.txt", &jobs), ("jobs.yaml", SCENARIO)]);
+    let info = stdout(dir.path(), &["trace", "info", "jobs.txt"], 0);
+    assert!(info.contains("2 component of a heterogeneous job, taken as a job of its own\n"), "{info}");
+    let told = stderr(dir.path(), &["run", "jobs.yaml"], 0);
+    let wanted = "the trace jobs.txt has 2 components of heterogeneous jobs; each is rehearsed as a job of its own";
+    assert!(told.contains(wanted), "{told}");
 }

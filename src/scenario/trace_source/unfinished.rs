@@ -92,7 +92,7 @@ impl Unfinished {
             let help = "the load at the end of the list was larger; write the list again when they have ended";
             report.warning(asked.span, message, help);
         }
-        let rows: [(Oddity, &str, &str, &str); 3] = [
+        let rows: [(Oddity, &str, &str, &str); 4] = [
             (
                 Oddity::Repeated,
                 "row",
@@ -110,6 +110,12 @@ impl Unfinished {
                 "job",
                 "with GPUs of several models; each GPU may be of any of them",
                 "a rehearsal cannot keep them apart; give such jobs models of their own if this matters",
+            ),
+            (
+                Oddity::ComponentOfJob,
+                "component",
+                "of heterogeneous jobs; each is rehearsed as a job of its own, although Slurm starts all at once",
+                "if this matters, write these jobs in `jobs:`, with a list `tasks:` of unequal tasks each",
             ),
         ];
         for (oddity, noun, what, help) in rows.into_iter().filter(|(oddity, ..)| count(*oddity) > 0) {
