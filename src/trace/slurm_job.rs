@@ -87,10 +87,14 @@ impl<'l> Job<'l> {
             }
             (memory, _) => memory,
         };
-        let gpus = known(self.resources).or(known(self.gres)).map(|_| resources.gpus);
+        let has_only_parts = resources.has_parts && resources.gpus == 0;
+        let gpus = known(self.resources).or(known(self.gres)).map(|_| resources.gpus).filter(|_| !has_only_parts);
         let mut odd = Oddities::default();
         if is_component(self.id) {
             odd.add(Oddity::ComponentOfJob);
+        }
+        if has_only_parts {
+            odd.add(Oddity::PartsOfGpus);
         }
         // The job was submitted to begin later, or after another job. It did not wait before it was eligible.
         let began = match eligible {

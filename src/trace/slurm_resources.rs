@@ -19,6 +19,8 @@ pub(super) struct Resources {
     pub(super) gpus: u32,
     /// The types of GPUs, if they are recorded.
     pub(super) models: Vec<String>,
+    /// Whether there are shards or MPS, which are parts of GPUs.
+    pub(super) has_parts: bool,
 }
 
 impl Resources {
@@ -41,11 +43,10 @@ pub(super) fn tres(text: &str) -> Result<Resources, &str> {
             "cpu" => found.cpus = Some(number()?),
             "mem" => found.memory = Some(memory(value).ok_or(part)?),
             "gres/gpu" => all = number()?,
-            _ => {
-                if let Some(model) = key.strip_prefix("gres/gpu:") {
-                    found.add_gpus(model, number()?);
-                }
-            }
+            _ => match key.strip_prefix("gres/gpu:") {
+                Some(model) => found.add_gpus(model, number()?),
+                None => found.has_parts |= key.strip_prefix("gres/").is_some_and(is_part_of_gpu) && value != "0",
+            },
         }
     }
     found.gpus = found.gpus.max(all);
@@ -77,6 +78,7 @@ pub(super) fn gres<'t>(text: &'t str, nodes: Option<u32>, found: &mut Resources)
             _ => (1, named),
         };
         if !is_gpu(named) {
+            found.has_parts |= is_part_of_gpu(named);
             continue;
         }
         let named = named.strip_prefix("gres").map_or(named, |named| &named[1..]);
@@ -101,6 +103,13 @@ pub(super) fn gres<'t>(text: &'t str, nodes: Option<u32>, found: &mut Resources)
 fn is_gpu(named: &str) -> bool {
     let named = named.strip_prefix("gres:").or(named.strip_prefix("gres/")).unwrap_or(named);
     matches!(named.split(':').next(), Some("gpu" | "7696487"))
+}
+
+/// Whether the generic resource is a part of a GPU: a shard, or a part of its MPS. The configuration of the cluster says
+/// how many of them are a GPU.
+fn is_part_of_gpu(named: &str) -> bool {
+    let named = named.strip_prefix("gres:").or(named.strip_prefix("gres/")).unwrap_or(named);
+    matches!(named.split(':').next(), Some("shard" | "mps"))
 }
 
 /// Parses the memory that a job asks for. Slurm before 21.08 marks memory for each node with `n`, and for each CPU with

@@ -67,6 +67,8 @@ pub enum Oddity {
     EligibleUnknown,
     /// The row is a component of a heterogeneous job, whose components start together. It is taken as a job of its own.
     ComponentOfJob,
+    /// The task had shards or MPS of GPUs. The row does not say how many of them are a GPU, so it is taken without GPUs.
+    PartsOfGpus,
 }
 
 impl Oddity {
@@ -96,7 +98,8 @@ impl Oddity {
             | Oddity::StillRunning
             | Oddity::EligibleLater
             | Oddity::EligibleUnknown
-            | Oddity::ComponentOfJob => RowFate::Kept,
+            | Oddity::ComponentOfJob
+            | Oddity::PartsOfGpus => RowFate::Kept,
         }
     }
 
@@ -128,12 +131,14 @@ impl Oddity {
             Oddity::EligibleLater => "eligible later than submitted, taken as submitted then",
             Oddity::EligibleUnknown => "not known when eligible, taken as eligible when submitted",
             Oddity::ComponentOfJob => "component of a heterogeneous job, taken as a job of its own",
+            Oddity::PartsOfGpus => "shards or MPS of a GPU, of unknown size, taken as no GPU",
         }
     }
 }
 
 /// The oddities that a reader states with the task, because they do not follow from its fields.
-const STATED: [Oddity; 3] = [Oddity::EligibleLater, Oddity::EligibleUnknown, Oddity::ComponentOfJob];
+const STATED: [Oddity; 4] =
+    [Oddity::EligibleLater, Oddity::EligibleUnknown, Oddity::ComponentOfJob, Oddity::PartsOfGpus];
 
 /// The oddities of one row that is kept, except those that follow from the fields of its task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,6 +7,7 @@ trials! {
         a_job_that_was_eligible_later_waits_from_then_on,
         waits_since_submission_are_called_so,
         components_of_a_heterogeneous_job_are_counted,
+        parts_of_gpus_are_counted,
     ]
 }
 
@@ -68,4 +69,23 @@ fn components_of_a_heterogeneous_job_are_counted() {
     let told = stderr(dir.path(), &["run", "jobs.yaml"], 0);
     let wanted = "the trace jobs.txt has 2 components of heterogeneous jobs; each is rehearsed as a job of its own";
     assert!(told.contains(wanted), "{told}");
+}
+
+const PARTS: &str = "\
+JobID|Submit|Eligible|Start|End|Elapsed|Timelimit|State|NNodes|AllocTRES|ReqGRES
+1|2026-01-01T00:00:00|2026-01-01T00:00:00|2026-01-01T00:00:00|2026-01-01T01:00:00|01:00:00|02:00:00|COMPLETED|1|cpu=1,gres/shard=4|
+2|2026-01-01T00:00:00|2026-01-01T00:00:00|2026-01-01T00:00:00|2026-01-01T01:00:00|01:00:00|02:00:00|COMPLETED|1|cpu=1,gres/mps:a100=50|
+3|2026-01-01T00:00:00|2026-01-01T00:00:00|2026-01-01T00:00:00|2026-01-01T01:00:00|01:00:00|02:00:00|COMPLETED|1|cpu=1|mps:50
+4|2026-01-01T00:00:00|2026-01-01T00:00:00|2026-01-01T00:00:00|2026-01-01T01:00:00|01:00:00|02:00:00|COMPLETED|1|cpu=1,gres/gpu=1,gres/shard=8|
+5|2026-01-01T00:00:00|2026-01-01T00:00:00|2026-01-01T00:00:00|2026-01-01T01:00:00|01:00:00|02:00:00|COMPLETED|1|cpu=1|
+";
+
+/// Jobs 1 to 3 had parts of a GPU, job 4 a whole GPU, and job 5 none.
+fn parts_of_gpus_are_counted() {
+    let dir = written(&[("jobs.txt", PARTS), ("jobs.yaml", &SCENARIO.replace("cpus: 8", "machine: a100-80g-x8"))]);
+    let info = stdout(dir.path(), &["trace", "info", "jobs.txt"], 0);
+    assert!(info.contains("kept, but odd: 3 shards or MPS of a GPU, of unknown size, taken as no GPU\n"), "{info}");
+    assert!(info.contains("GPUs        0: 1, 1: 1\n"), "{info}");
+    let told = stderr(dir.path(), &["run", "jobs.yaml"], 0);
+    assert!(told.contains("the trace jobs.txt has 3 jobs with shards or MPS of GPUs"), "{told}");
 }

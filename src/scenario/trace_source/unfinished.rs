@@ -92,7 +92,7 @@ impl Unfinished {
             let help = "the load at the end of the list was larger; write the list again when they have ended";
             report.warning(asked.span, message, help);
         }
-        let rows: [(Oddity, &str, &str, &str); 4] = [
+        let rows: [(Oddity, &str, &str, &str); 5] = [
             (
                 Oddity::Repeated,
                 "row",
@@ -116,6 +116,14 @@ impl Unfinished {
                 "component",
                 "of heterogeneous jobs; each is rehearsed as a job of its own, although Slurm starts all at once",
                 "if this matters, write these jobs in `jobs:`, with a list `tasks:` of unequal tasks each",
+            ),
+            (
+                Oddity::PartsOfGpus,
+                "job",
+                "with shards or MPS of GPUs (gres/shard, gres/mps), which are rehearsed without a GPU: the log does not \
+                 say how many are one GPU",
+                "write the list with `dryrack trace convert --to csv`, and give these jobs `gpus` and, as thousandths of \
+                 each, `gpu_milli`",
             ),
         ];
         for (oddity, noun, what, help) in rows.into_iter().filter(|(oddity, ..)| count(*oddity) > 0) {
