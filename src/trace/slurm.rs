@@ -437,7 +437,7 @@ mod tests {
             ("JobID|Submit|Start\n", "s.txt:1: no column `End`; all of JobID, Submit, Start, End are needed"),
             (
                 &*format!("{header}1|x|Unknown|Unknown|\n"),
-                "s.txt:2:1: expected a date such as 2026-11-21T17:10:25, found `x`",
+                "s.txt:2:3: expected a date such as 2026-11-21T17:10:25 in column `Submit`, found `x`",
             ),
             (&format!("{header}1|2026-11-21T17:10:25|\n"), "s.txt:2:1: expected 5 fields, as the header has, found 3"),
             (
@@ -447,7 +447,7 @@ mod tests {
             ),
             (
                 &format!("{header}1|2026-11-21T17:10:25|2026-11-21T17:10:25|2026-11-21T17:10:26|cpu=x\n"),
-                "s.txt:2:1: expected resources such as cpu=4,gres/gpu=2, found `cpu=x`",
+                "s.txt:2:63: expected resources such as cpu=4,gres/gpu=2 in column `AllocTRES`, found `cpu=x`",
             ),
         ];
         for (text, expected) in rows {

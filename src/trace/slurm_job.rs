@@ -1,6 +1,6 @@
 //! One job of Slurm, as one row of a file states it.
 
-use dryrack_units::{GpuShare, MilliCpu, SimDuration};
+use dryrack_units::{GpuShare, MilliCpu, SimDuration, SimTime};
 
 use super::row::{Outcome, RunBasis, TraceTask};
 use super::rows::RowResult;
@@ -89,25 +89,8 @@ impl<'l> Job<'l> {
         };
         let has_only_parts = resources.has_parts && resources.gpus == 0;
         let gpus = known(self.resources).or(known(self.gres)).map(|_| resources.gpus).filter(|_| !has_only_parts);
-        let mut odd = Oddities::default();
-        if is_component(self.id) {
-            odd.add(Oddity::ComponentOfJob);
-        }
-        if has_only_parts {
-            odd.add(Oddity::PartsOfGpus);
-        }
-        // The job was submitted to begin later, or after another job. It did not wait before it was eligible.
-        let began = match eligible {
-            None => {
-                odd.add(Oddity::EligibleUnknown);
-                submit
-            }
-            Some(eligible) if eligible > submit && submit <= start => {
-                odd.add(Oddity::EligibleLater);
-                eligible.min(start)
-            }
-            Some(_) => submit,
-        };
+        let (began, odd) = self.began([submit, start], eligible);
+        let odd = odd.with(Oddity::PartsOfGpus, has_only_parts);
         let task = TraceTask::new(self.id.to_string(), line, began, run);
         Ok(Ok(TraceTask {
             run_basis,
@@ -128,6 +111,19 @@ impl<'l> Job<'l> {
             ..task
         }))
     }
+
+    /// When the job began to wait, and what is unusual about its row. A job that was submitted to begin later, or after
+    /// another job, did not wait before it was eligible.
+    fn began(&self, [submit, start]: [SimTime; 2], eligible: Option<SimTime>) -> (SimTime, Oddities) {
+        let is_later = submit <= start && eligible.is_some_and(|eligible| eligible > submit);
+        let odd = Oddities::default()
+            .with(Oddity::EligibleLater, is_later)
+            .with(Oddity::EligibleUnknown, eligible.is_none())
+            .with(Oddity::ComponentOfJob, is_component(self.id))
+            .with(Oddity::StartedBeforeSubmit, start < submit)
+            .with(Oddity::UndefinedStatus, outcome(self.state).is_none() && known(self.state).is_some());
+        (eligible.filter(|_| is_later).map_or(submit, |eligible| eligible.min(start)), odd)
+    }
 }
 
 /// Whether the number is of a component of a heterogeneous job, such as `7+1`.
@@ -140,9 +136,12 @@ fn is_component(id: &str) -> bool {
 pub(super) fn outcome(state: &str) -> Option<Outcome> {
     match state.split([' ', '+']).next()? {
         "COMPLETED" => Some(Outcome::Completed),
-        "FAILED" | "NODE_FAIL" | "OUT_OF_MEMORY" | "BOOT_FAIL" | "TIMEOUT" | "DEADLINE" => Some(Outcome::Failed),
+        "FAILED" | "NODE_FAIL" | "OUT_OF_MEMORY" | "BOOT_FAIL" | "TIMEOUT" | "DEADLINE" | "LAUNCH_FAILED"
+        | "RECONFIG_FAIL" => Some(Outcome::Failed),
         "CANCELLED" | "PREEMPTED" | "REVOKED" => Some(Outcome::Cancelled),
-        "RUNNING" | "SUSPENDED" | "COMPLETING" | "RESIZING" => Some(Outcome::Running),
+        "RUNNING" | "SUSPENDED" | "COMPLETING" | "RESIZING" | "CONFIGURING" | "SIGNALING" | "STAGE_OUT" | "STOPPED" => {
+            Some(Outcome::Running)
+        }
         "PENDING" | "REQUEUED" => Some(Outcome::Pending),
         _ => None,
     }

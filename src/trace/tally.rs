@@ -69,6 +69,8 @@ pub enum Oddity {
     ComponentOfJob,
     /// The task had shards or MPS of GPUs. The row does not say how many of them are a GPU, so it is taken without GPUs.
     PartsOfGpus,
+    /// The task started before it was submitted. How long it waited is taken as unknown.
+    StartedBeforeSubmit,
 }
 
 impl Oddity {
@@ -99,7 +101,8 @@ impl Oddity {
             | Oddity::EligibleLater
             | Oddity::EligibleUnknown
             | Oddity::ComponentOfJob
-            | Oddity::PartsOfGpus => RowFate::Kept,
+            | Oddity::PartsOfGpus
+            | Oddity::StartedBeforeSubmit => RowFate::Kept,
         }
     }
 
@@ -132,21 +135,29 @@ impl Oddity {
             Oddity::EligibleUnknown => "not known when eligible, taken as eligible when submitted",
             Oddity::ComponentOfJob => "component of a heterogeneous job, taken as a job of its own",
             Oddity::PartsOfGpus => "shards or MPS of a GPU, of unknown size, taken as no GPU",
+            Oddity::StartedBeforeSubmit => "started before submission, wait unknown",
         }
     }
 }
 
 /// The oddities that a reader states with the task, because they do not follow from its fields.
-const STATED: [Oddity; 4] =
-    [Oddity::EligibleLater, Oddity::EligibleUnknown, Oddity::ComponentOfJob, Oddity::PartsOfGpus];
+const STATED: [Oddity; 6] = [
+    Oddity::EligibleLater,
+    Oddity::EligibleUnknown,
+    Oddity::ComponentOfJob,
+    Oddity::PartsOfGpus,
+    Oddity::StartedBeforeSubmit,
+    Oddity::UndefinedStatus,
+];
 
 /// The oddities of one row that is kept, except those that follow from the fields of its task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Oddities(u64);
 
 impl Oddities {
-    pub(super) fn add(&mut self, oddity: Oddity) {
-        self.0 |= 1 << (oddity as u8);
+    /// These oddities, and another one if the row has it.
+    pub(super) fn with(self, oddity: Oddity, is_so: bool) -> Oddities {
+        Oddities(self.0 | u64::from(is_so) << (oddity as u8))
     }
 
     pub fn has(self, oddity: Oddity) -> bool {

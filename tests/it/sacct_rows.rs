@@ -8,6 +8,7 @@ trials! {
         waits_since_submission_are_called_so,
         components_of_a_heterogeneous_job_are_counted,
         parts_of_gpus_are_counted,
+        unlikely_rows_are_counted,
     ]
 }
 
@@ -88,4 +89,15 @@ fn parts_of_gpus_are_counted() {
     assert!(info.contains("GPUs        0: 1, 1: 1\n"), "{info}");
     let told = stderr(dir.path(), &["run", "jobs.yaml"], 0);
     assert!(told.contains("the trace jobs.txt has 3 jobs with shards or MPS of GPUs"), "{told}");
+}
+
+/// Job 2 has a state that Slurm does not have, and job 3 started before it was submitted.
+fn unlikely_rows_are_counted() {
+    let jobs = JOBS.replacen("COMPLETED|8|1\n3|", "FOO|8|1\n3|", 1);
+    let jobs = jobs.replace("3|2026-01-01T00:00:10|2026-01-01T00:00:10", "3|2026-01-01T00:00:20|2026-01-01T00:00:20");
+    let dir = written(&[("jobs.txt", &jobs)]);
+    let info = stdout(dir.path(), &["trace", "info", "jobs.txt"], 0);
+    assert!(info.contains("1 status not defined by the format, taken as unknown"), "{info}");
+    assert!(info.contains("1 started before submission, wait unknown"), "{info}");
+    assert!(info.contains("how it ended 66.6 %") && info.contains("how long it waited 66.6 %"), "{info}");
 }
