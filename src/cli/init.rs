@@ -280,15 +280,20 @@ fn nodes_of_machine(chosen: &Chosen) -> String {
         (Some(count), _) => (u64::from(count), String::new()),
         (None, None) => (2, String::new()),
         (None, Some(logged)) => {
-            let known = logged.size.map(|size| (size, logged.nodes(size, &chosen.machine)));
+            let known = logged.size_at_limits.map(|size| (size, logged.nodes(size, &chosen.machine)));
             let count = known.and_then(|(_, nodes)| nodes).map_or(2, |[most, _]| most.min(u64::from(NODES_MAX)));
             let of = if known.is_some_and(|(size, _)| size.of == InUse::Cores) { "cores" } else { "GPUs" };
             let why = match known {
                 None => "the log does not show how many GPUs or cores were in use".to_string(),
                 Some((_, None)) => format!("the log shows {of} in use, and {} has none", chosen.machine),
-                Some((Size { most, has_starts: true, .. }, _)) => {
-                    format!("at most {most} {of} were in use at once in the log")
-                }
+                Some((Size { most, has_starts: true, .. }, _)) => match logged.size {
+                    Some(size) if size.most < most => format!(
+                        "at most {} {of} were in use at once in the log, and {most} if the jobs that still ran take \
+                         their whole time limits",
+                        size.most
+                    ),
+                    _ => format!("at most {most} {of} were in use at once in the log"),
+                },
                 Some((Size { most, .. }, _)) => format!(
                     "the log does not state starts; at most {most} {of} would have been in use if no job had waited"
                 ),
@@ -311,7 +316,7 @@ fn nodes_of_machine(chosen: &Chosen) -> String {
 
 /// A plan that finds how few of the nodes are enough, if the list shows how many GPUs were in use.
 fn plan_text(scenario: &Path, logged: &Logged, machine: &str) -> Option<String> {
-    let (resample, size) = (logged.resample()?, logged.size?);
+    let (resample, size) = (logged.resample()?, logged.size.or(logged.size_at_limits)?);
     let [most, mean] = logged.nodes(size, machine)?;
     let [most_at_limits, _] = logged.nodes(logged.size_at_limits?, machine)?;
     let (recorded, hours) = (most.max(mean), logged.hours().max(1));

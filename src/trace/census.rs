@@ -31,6 +31,7 @@ pub struct Census {
     gpu_time: u128,
     processor_time: u128,
     on_unstated_nodes: u64,
+    to_limits: u64,
     said: BTreeMap<&'static str, u64>,
 }
 
@@ -61,6 +62,9 @@ pub struct Facts {
     pub most_gpu_milli_in_use: u64,
     #[serde(rename = "most_in_use_at_ns")]
     pub most_in_use_at: Option<SimTime>,
+    /// The number of tasks that were still running and count until their time limits, in the GPUs in use and in the GPU
+    /// and processor time.
+    pub counted_to_limits: u64,
     /// The number of tasks for each requested number of GPUs, if the list states GPUs.
     pub by_gpus: BTreeMap<u32, u64>,
     pub by_processors: BTreeMap<u32, u64>,
@@ -70,7 +74,8 @@ pub struct Facts {
     pub by_models: BTreeMap<String, u64>,
     pub by_virtual_cluster: BTreeMap<String, u64>,
     pub by_application: BTreeMap<String, u64>,
-    /// The GPUs of each task, or its parts of GPUs, multiplied by its duration, summed over all tasks.
+    /// The GPUs of each task, or its parts of GPUs, multiplied by its duration, summed over all tasks. A task that was
+    /// still running counts until its time limit.
     pub gpu_seconds: u64,
     pub processor_seconds: u64,
     /// For each optional field, the number of tasks that state it.
@@ -98,7 +103,10 @@ impl Census {
         if task.run_basis != RunBasis::NotRecorded {
             self.runs.push(task.run.as_nanos());
         }
-        let run = u128::from(task.run.as_nanos());
+        // As in a rehearsal, a task that was still running goes on until its time limit.
+        let longest_run = task.longest_run();
+        self.to_limits += u64::from(longest_run > task.run);
+        let run = u128::from(longest_run.as_nanos());
         self.on_unstated_nodes += u64::from(task.leaves_nodes_open());
         if let Some(gpus) = task.gpus {
             *self.gpus.entry(gpus).or_default() += 1;
@@ -109,7 +117,7 @@ impl Census {
             {
                 let start = task.submit.as_nanos().saturating_add(wait.as_nanos());
                 let taken = i64::try_from(milli).unwrap_or(i64::MAX);
-                self.uses.extend([(start, taken), (start.saturating_add(task.run.as_nanos()), -taken)]);
+                self.uses.extend([(start, taken), (start.saturating_add(longest_run.as_nanos()), -taken)]);
             }
         }
         if let Some(wait) = task.recorded_wait {
@@ -170,6 +178,7 @@ impl Census {
             wait: lengths(&mut self.waits),
             most_gpu_milli_in_use,
             most_in_use_at: most_in_use_at.map(SimTime::from_nanos),
+            counted_to_limits: self.to_limits,
             by_gpus: self.gpus,
             by_processors: self.processors,
             on_unstated_nodes: self.on_unstated_nodes,
@@ -250,6 +259,13 @@ impl Facts {
             let at = if at >= SINCE_1970 { dryrack_units::date::text(at) } else { at.to_string() };
             let gpus = self.most_gpu_milli_in_use as f64 / 1000.0;
             lines.push(format!("in use      at most {gpus} GPUs at once, first at {at}"));
+        }
+        if self.counted_to_limits > 0 {
+            lines.push(format!(
+                "running     {} of those that still ran count until their time limits, as in a rehearsal: in the GPUs in \
+                 use, and in the GPU time",
+                self.counted_to_limits
+            ));
         }
         let counted = |title: &str, counts: Vec<(String, u64)>| {
             let parts: Vec<String> = counts.iter().map(|(what, count)| format!("{what}: {count}")).collect();

@@ -7,7 +7,8 @@
 //! submitted at that time.
 //! Without a UID column, users are numbered from 1 in the order in which they appear. A step of a job (`7.batch`) is
 //! counted as a part of its job. Dates are in the cluster's local time. A job that never started is left out, because its
-//! run time is unknown. A job that was still running is kept with the time that it ran so far. The readers were checked
+//! run time is unknown. A job that was still running is kept with the time that it ran so far, or if this is zero, with the time until the
+//! last date in the list. The readers were checked
 //! against records of Slurm 22.05.8 in `tests/data/slurm`.
 
 use std::collections::HashMap;
@@ -15,10 +16,11 @@ use std::io::BufRead;
 use std::path::Path;
 
 use dryrack_planted::planted;
+use dryrack_units::SimDuration;
 
 use super::error::TraceError;
 use super::overlap::Overlap;
-use super::row::TraceTask;
+use super::row::{RunBasis, TraceTask};
 use super::rows::{RowResult, Rows, Seen};
 use super::slurm_job::{BadJob, Job};
 use super::slurm_resources::{is_unknown, known};
@@ -55,6 +57,9 @@ pub(super) struct SacctRows<R> {
     header: String,
     overlap: Overlap,
     columns: Vec<String>,
+    /// The latest date at which a job was submitted, started or ended, as written. Dates in this form are in the order
+    /// of their texts.
+    latest: String,
     /// The numbers given to users, if the table has only their names.
     users: HashMap<String, u64>,
     seen: Seen,
@@ -74,6 +79,7 @@ impl<R: BufRead> SacctRows<R> {
                 header,
                 overlap: Overlap::default(),
                 columns,
+                latest: String::new(),
                 users: HashMap::new(),
                 seen: Seen::default(),
             }),
@@ -87,7 +93,7 @@ impl<R: BufRead> SacctRows<R> {
 
     /// Reads a row. Returns `None` if the row is held back, or is the header of another list that was joined.
     fn read(&mut self) -> Result<Option<RowResult>, TraceError> {
-        let SacctRows { lines, header, overlap, columns, users, .. } = self;
+        let SacctRows { lines, header, overlap, columns, latest, users, .. } = self;
         let text = std::str::from_utf8(lines.bytes());
         let text = text.map_err(|_| lines.malformed(0, "a line of UTF-8", "other bytes"))?;
         if text == header {
@@ -147,6 +153,11 @@ impl<R: BufRead> SacctRows<R> {
             job.user = Some(*users.entry(name.to_string()).or_insert(next));
         }
         let row = into_trace_error(job.task(lines.number()), lines, columns)?;
+        // Some releases state when a pending job is expected to start.
+        let dates = [job.submit, if job.state == "PENDING" { "" } else { job.start }, job.end];
+        if let Some(date) = dates.into_iter().filter_map(known).max().filter(|date| *date > latest.as_str()) {
+            latest.replace_range(.., date);
+        }
         Ok(match row {
             Err(Oddity::PartOfJobBefore) => Some(row),
             _ => overlap.next([cluster, job.id, job.submit], [job.start, job.end], row),
@@ -229,7 +240,17 @@ impl<R: BufRead> LineRows for SacctRows<R> {
     }
 
     fn rest(&mut self) -> Option<RowResult> {
-        self.overlap.rest()
+        let mut row = self.overlap.rest()?;
+        // Of a job that runs, some lists state no time so far.
+        if let Ok(task) = &mut row
+            && task.run_basis == RunBasis::SoFar
+            && task.run.is_zero()
+        {
+            let start = task.submit.saturating_add(task.recorded_wait.unwrap_or(SimDuration::ZERO));
+            let latest = dryrack_units::date::parse(&self.latest);
+            task.run = latest.and_then(|latest| latest.checked_since(start)).unwrap_or(SimDuration::ZERO);
+        }
+        Some(row)
     }
 
     fn seen(&mut self) -> &mut Seen {
@@ -256,10 +277,10 @@ mod tests {
     use super::*;
     use crate::TaskTrace;
     use crate::jobcomp::JobcompRows;
-    use crate::row::{Outcome, RunBasis};
+    use crate::row::Outcome;
     use crate::rows::collect;
     use crate::slurm_job::length;
-    use dryrack_units::{Bytes, MilliCpu, SimDuration, SimTime};
+    use dryrack_units::{Bytes, MilliCpu, SimTime};
 
     fn data(name: &str) -> String {
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/slurm").join(name))
@@ -380,6 +401,19 @@ mod tests {
                 Err(oddity) => assert_eq!((read.tasks.len(), read.tally.count(oddity)), (0, 1), "{fields}"),
             }
         }
+    }
+
+    /// Job 2 runs since 17:10:05, and the log knows what happened until 17:12:00.
+    #[test]
+    fn without_its_time_so_far_a_job_ran_until_the_last_date_of_the_log() {
+        let table = "JobID|State|Submit|Start|End|ElapsedRaw\n\
+                     2|RUNNING|2026-11-21T17:10:00|2026-11-21T17:10:05|Unknown|0\n\
+                     3|COMPLETED|2026-11-21T17:10:00|2026-11-21T17:11:00|2026-11-21T17:12:00|60\n\
+                     4|PENDING|2026-11-21T17:10:00|2026-11-21T19:00:00|Unknown|0\n";
+        let read = sacct(table).unwrap();
+        let runs: Vec<_> = read.tasks.iter().map(|task| (&*task.name, task.run, task.run_basis)).collect();
+        let [so_far, whole] = [115, 60].map(SimDuration::from_secs);
+        assert_eq!(runs, [("2", so_far, RunBasis::SoFar), ("3", whole, RunBasis::Executed)]);
     }
 
     /// Two dumps of the same cluster, one day apart. The second has ended what ran, has started what waited, and has a

@@ -127,7 +127,7 @@ impl Demands {
     pub fn add(&mut self, task: &TraceTask, supply: &Supply) {
         let at = task.submit;
         self.window = Some(self.window.map_or((at, at), |(from, to)| (from.min(at), to.max(at))));
-        let run = u128::from(task.run.as_nanos());
+        let run = u128::from(task.longest_run().as_nanos());
         let cluster = task.virtual_cluster.clone();
         let (pool, asked) = match task.processors {
             Some(processors) => (Pool::Processors, u128::from(processors) * 1000),
