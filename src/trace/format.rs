@@ -21,7 +21,7 @@ pub enum TaskResources {
     Pod,
     /// Whole nodes, with the same amount of resources on each.
     Nodes,
-    /// Whole GPUs on any nodes of the virtual cluster.
+    /// Whole GPUs on any nodes of the virtual cluster, or as many nodes of it as the task states.
     WholeGpus,
     /// The resources that the task's columns state. Nodes are used if they are stated, otherwise processors if they are
     /// stated, otherwise parts of one node.
@@ -103,8 +103,8 @@ formats! {
         |line: &str| !line.starts_with([';', '{']) && gavel::FIELDS.contains(&line.split('\t').count());
     /// Archives with a table of the GPU use of pods.
     Genai => "genai", genai::PodRows::new, Pod, nodes: none, |line: &str| line.starts_with(genai::DUTY_CYCLES);
-    /// The cluster log of HeliosArtifact.
-    Helios => "helios", helios::log_rows, WholeGpus, nodes: helios, has_column("jobname");
+    /// The log of a Helios cluster, as published or as in HeliosArtifact.
+    Helios => "helios", helios::log_rows, WholeGpus, nodes: helios, has_column("gpu_num");
     /// The output of Slurm's plugin jobcomp/filetxt.
     Jobcomp => "jobcomp", |file, input| Ok::<_, TraceError>(jobcomp::JobcompRows::new(file, input)), Nodes, nodes: none,
         |line: &str| line.starts_with("JobId=");

@@ -1,8 +1,11 @@
-//! The cluster log of HeliosArtifact (bdaae10, "framework/QSSF Service"), and its list of virtual clusters.
+//! The logs of the Helios clusters: `cluster_log.csv` as HeliosData publishes it (106713b, README.md), and as
+//! HeliosArtifact uses it (bdaae10, "framework/QSSF Service"), with its list of virtual clusters.
 //!
-//! The log has the columns user, vc, jobname, gpu_num, state, submit_time (a date) and duration (seconds), in any
-//! order. Job names are not unique, so a task is named after its line. The list of virtual clusters has the columns vc
-//! and `node num`. Each node has 8 GPUs.
+//! Both have the columns user, vc, gpu_num, state, submit_time (a date) and duration (seconds), in any order. The
+//! artifact adds jobname; job names are not unique, so a task is named after its line. HeliosData adds job_id, cpu_num,
+//! node_num, start_time, end_time and queue, which is how long the job waited, in seconds. It regards `TIMEOUT` and
+//! `NODE_FAIL` as failures. The numbers of GPUs and CPUs are those of the whole job. The list of virtual clusters has the
+//! columns vc and `node num`. Each node has 8 GPUs.
 //!
 //! This module also reads the table of Microsoft's Philly trace from the Pollux artifact (petuum/adaptdl, c793c70). Its
 //! columns are timestamp, duration, num_gpus, gpu_time and cluster. The reader checks that gpu_time is duration times
@@ -18,10 +21,28 @@ use super::decimal::NotDecimal;
 use super::error::TraceError;
 use super::row::{NodeTrace, Outcome, TaskTrace, TraceNode, TraceTask};
 use super::rows::{RowResult, TableRows, collect};
+use super::slurm_resources::known;
 use super::table::{Table, gather};
+use super::tally::{Oddities, Oddity};
 use super::text::{Lines, Span, open_lines};
 
-const LOG_COLUMNS: [&str; 7] = ["user", "vc", "jobname", "gpu_num", "state", "submit_time", "duration"];
+/// The columns of both logs come first.
+pub(super) const LOG_COLUMNS: [&str; 13] = [
+    "user",
+    "vc",
+    "gpu_num",
+    "state",
+    "submit_time",
+    "duration",
+    "jobname",
+    "job_id",
+    "cpu_num",
+    "node_num",
+    "start_time",
+    "end_time",
+    "queue",
+];
+pub(super) const LOG_NEEDED: usize = 6;
 const CLUSTER_COLUMNS: [&str; 2] = ["vc", "node num"];
 const PHILLY_COLUMNS: [&str; 5] = ["timestamp", "duration", "num_gpus", "gpu_time", "cluster"];
 
@@ -38,7 +59,7 @@ pub fn read_tasks_from(file: &Path, input: impl BufRead) -> Result<TaskTrace, Tr
 }
 
 pub(super) fn log_rows<R: BufRead>(file: &Path, input: R) -> Result<TableRows<R, { LOG_COLUMNS.len() }>, TraceError> {
-    TableRows::new(file, input, LOG_COLUMNS, log_row)
+    Ok(TableRows::of(Table::with_at_least(LOG_NEEDED, file, input, LOG_COLUMNS)?, log_row))
 }
 
 /// Reads a whole Philly table of the Pollux artifact, plain or gzip. Reports all faults together.
@@ -90,17 +111,47 @@ fn cluster<R: BufRead>(lines: &Lines<R>, [vc, count]: &[Span; 2]) -> Result<Vec<
     Ok((0..number).map(node).collect())
 }
 
-fn log_row<R: BufRead>(lines: &Lines<R>, fields: &[Span; 7]) -> Result<RowResult, TraceError> {
-    let [_, vc, _, gpus, state, submit, duration] = fields;
+fn log_row<R: BufRead>(lines: &Lines<R>, fields: &[Span; LOG_COLUMNS.len()]) -> Result<RowResult, TraceError> {
+    let [_, vc, gpus, state, submit, duration, _, id, cpus, nodes, start, _, queue] = fields;
     let outcome = match state.of(lines.bytes()) {
-        b"Pass" => Outcome::Completed,
-        b"Killed" if planted!(KilledIsCompleted) => Outcome::Completed,
-        b"Killed" => Outcome::Cancelled,
-        b"Failed" => Outcome::Failed,
-        _ => return Err(lines.wrong(state, "Pass, Killed or Failed", NotDecimal::Malformed)),
+        b"Pass" | b"COMPLETED" => Some(Outcome::Completed),
+        b"Killed" if planted!(KilledIsCompleted) => Some(Outcome::Completed),
+        b"Killed" | b"CANCELLED" => Some(Outcome::Cancelled),
+        b"Failed" | b"FAILED" | b"TIMEOUT" | b"NODE_FAIL" => Some(Outcome::Failed),
+        // It occurs once, in Uranus.
+        b"SUSPENDED" => None,
+        _ => {
+            let expected = "Pass, Killed or Failed, or COMPLETED, CANCELLED, FAILED, TIMEOUT or NODE_FAIL";
+            return Err(lines.wrong(state, expected, NotDecimal::Malformed));
+        }
     };
+    if known(std::str::from_utf8(start.of(lines.bytes())).unwrap_or("")).is_none() && start.end > start.start {
+        return Ok(Err(Oddity::NeverStarted));
+    }
     let task = task(lines, [submit, duration, gpus, vc])?;
-    Ok(Ok(TraceTask { outcome: Some(outcome), ..task }))
+    let count = |field: &Span, expected| match field.of(lines.bytes()) {
+        b"" => Ok(None),
+        _ => lines.whole::<u32>(field, expected).map(Some),
+    };
+    let (nodes, cpus) = (count(nodes, "a number of nodes")?, count(cpus, "a number of CPUs")?);
+    let name = if id.of(lines.bytes()).is_empty() { task.name } else { lines.text(id, "the id of a job")?.to_string() };
+    let (recorded_wait, began_before) = match queue.of(lines.bytes()) {
+        b"" => (None, false),
+        _ => {
+            let (expected, wait) = ("a time in seconds", lines.decimal(queue, "a time in seconds")?);
+            let nanos = if wait.negative { None } else { wait.as_billionths() };
+            if nanos.is_none() && !wait.negative {
+                return Err(lines.wrong(queue, expected, NotDecimal::TooLarge));
+            }
+            (nanos.map(SimDuration::from_nanos), wait.negative)
+        }
+    };
+    let odd = Oddities::default()
+        .with(Oddity::StartedBeforeSubmit, began_before)
+        .with(Oddity::UndefinedStatus, outcome.is_none());
+    let nodes = nodes.filter(|nodes| *nodes > 0);
+    let cpu = cpus.map(|cpus| MilliCpu::from_cores(cpus.into()));
+    Ok(Ok(TraceTask { name, outcome, nodes, cpu, recorded_wait, odd, ..task }))
 }
 
 fn philly_row<R: BufRead>(lines: &Lines<R>, fields: &[Span; 5]) -> Result<RowResult, TraceError> {
@@ -144,7 +195,6 @@ fn called(line: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Oddity;
     use dryrack_units::SimTime;
 
     #[test]
@@ -161,6 +211,37 @@ mod tests {
         assert_eq!(trace.tally.count(Oddity::OutOfOrder), 1);
     }
 
+    /// The header and the first two rows of the example in HeliosData's README, then one row for each other state that it
+    /// names.
+    #[test]
+    fn the_published_log_has_more_columns() {
+        let text = "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue\n\
+             1425511,uXBbc,vcJkd,1,1,1,COMPLETED,2020-06-09 18:41:01,2020-06-09 18:41:01,2020-06-10 04:55:09,36848,0\n\
+             1425512,uVMrF,vchbv,4,16,1,FAILED,2020-06-09 18:41:27,2020-06-09 18:41:27,2020-06-09 18:45:36,249,0\n\
+             3,u,vc,16,64,2,CANCELLED,2020-06-09 18:42:00,2020-06-09 18:42:30,2020-06-09 18:42:31,1,30\n\
+             4,u,vc,0,8,1,TIMEOUT,2020-06-09 18:43:00,2020-06-09 18:43:00,2020-06-09 18:43:01,1,0\n\
+             5,u,vc,1,8,1,NODE_FAIL,2020-06-09 18:44:00,2020-06-09 18:43:59,2020-06-09 18:44:01,2,-1\n\
+             6,u,vc,1,8,1,CANCELLED,2020-06-09 18:45:00,None,2020-06-09 18:45:01,0,0\n";
+        let trace = read_tasks_from(Path::new("log.csv"), text.as_bytes()).unwrap();
+        let seen: Vec<_> = (trace.tasks.iter())
+            .map(|task| (&*task.name, task.nodes, task.gpus, task.cpu.map(|cpu| cpu.get() / 1000), task.outcome))
+            .collect();
+        use Outcome::{Cancelled, Completed, Failed};
+        let wanted = [
+            ("1425511", Some(1), Some(1), Some(1), Some(Completed)),
+            ("1425512", Some(1), Some(4), Some(16), Some(Failed)),
+            ("3", Some(2), Some(16), Some(64), Some(Cancelled)),
+            ("4", Some(1), Some(0), Some(8), Some(Failed)),
+            ("5", Some(1), Some(1), Some(8), Some(Failed)),
+        ];
+        assert_eq!(seen, wanted);
+        let waits: Vec<_> = trace.tasks.iter().map(|task| task.recorded_wait.map(SimDuration::as_nanos)).collect();
+        assert_eq!(waits, [Some(0), Some(0), Some(30_000_000_000), Some(0), None]);
+        assert_eq!(trace.tasks[0].run, SimDuration::from_secs(36_848));
+        let odd = [Oddity::StartedBeforeSubmit, Oddity::NeverStarted].map(|oddity| trace.tally.count(oddity));
+        assert_eq!(odd, [1, 1]);
+    }
+
     #[test]
     fn a_task_is_called_by_its_line() {
         for line in [0, 9, 10, 99, 100, 68_503, u64::MAX] {
@@ -175,8 +256,14 @@ mod tests {
                 "u,v,j,8,Pass,2017-10-32 00:00:45,1",
                 "log.csv:2:14: expected a date such as 2017-10-09 07:01:55, found `2017-10-32 00:00:45`",
             ),
-            ("u,v,j,8,Lost,2017-10-02 00:00:45,1", "log.csv:2:9: expected Pass, Killed or Failed, found `Lost`"),
-            ("u,v,j,8,Pass,2017-10-02 00:00:45,-1", "log.csv:2:34: expected a duration in seconds, found `-1`"),
+            (
+                "u,v,j,8,Lost,2017-10-02 00:00:45,1",
+                "log.csv:2:9: expected Pass, Killed or Failed, or COMPLETED, CANCELLED, FAILED, TIMEOUT or NODE_FAIL, found `Lost`",
+            ),
+            (
+                "u,v,j,8,Pass,2017-10-02 00:00:45,-1",
+                "log.csv:2:34: expected a duration in seconds, found `-1`",
+            ),
         ];
         for (row, expected) in rows {
             let text = format!("user,vc,jobname,gpu_num,state,submit_time,duration\n{row}\n");

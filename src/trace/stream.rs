@@ -76,12 +76,13 @@ mod tests {
 
     #[test]
     fn a_format_shows_in_the_first_line() {
-        let rows: [(&str, Option<Format>); 12] = [
+        let rows: [(&str, Option<Format>); 13] = [
             ("; Version: 2.2\n", Some(Format::Swf)),
             ("  1 0 -1 5 2 -1 -1 2 60 -1 1 1 1 1 1 -1 -1 -1\n", Some(Format::Swf)),
             ("{\"job\":\"a\",\"submit_ns\":0,\"duration_ns\":1}\n", Some(Format::Jsonl)),
             ("timestamp,duration,num_gpus,gpu_time,cluster\r\n", Some(Format::Philly)),
             ("\u{feff}user,vc,jobname,gpu_num,state,submit_time,duration\n", Some(Format::Helios)),
+            ("job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time\n", Some(Format::Helios)),
             ("job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n", Some(Format::Tiresias)),
             ("JobID|JobName|State\n", Some(Format::Sacct)),
             ("JobId=3 UserId=root(0) GroupId=root(0)\n", Some(Format::Jobcomp)),

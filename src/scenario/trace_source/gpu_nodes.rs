@@ -69,7 +69,7 @@ impl NodeKinds {
 /// Whether a task asks only for whole GPUs, and its format does not state their nodes.
 pub(super) fn is_of_whole_gpus(task: &TraceTask, format: Format) -> bool {
     match format.asks() {
-        TaskResources::WholeGpus => true,
+        TaskResources::WholeGpus => task.nodes.is_none(),
         TaskResources::AsStated => task.nodes.is_none() && task.processors.is_none() && !task.is_of_one_node(),
         TaskResources::Processors | TaskResources::Pod | TaskResources::Nodes => false,
     }
@@ -89,8 +89,8 @@ impl UnevenGpus {
     fn add(&mut self, task: &TraceTask, format: Format) {
         let is_apart = match format.asks() {
             TaskResources::Nodes => true,
-            TaskResources::AsStated => task.nodes.is_some(),
-            TaskResources::Processors | TaskResources::Pod | TaskResources::WholeGpus => false,
+            TaskResources::AsStated | TaskResources::WholeGpus => task.nodes.is_some(),
+            TaskResources::Processors | TaskResources::Pod => false,
         };
         let (nodes, gpus) = (task.nodes.unwrap_or(1).max(1), task.gpus.unwrap_or(0));
         if is_apart && !gpus.is_multiple_of(nodes) {

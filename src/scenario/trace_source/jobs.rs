@@ -356,8 +356,9 @@ fn demand_of(task: &TraceTask, format: Format, (names, kinds): (&GpuNames, &Node
         TaskResources::Processors => processors(task),
         TaskResources::Nodes => apart(task, names),
         TaskResources::AsStated if task.nodes.is_some() => apart(task, names),
+        TaskResources::WholeGpus => apart_in_cluster(task, (names, kinds)),
         TaskResources::AsStated if task.processors.is_some() => processors(task),
-        TaskResources::AsStated | TaskResources::Pod | TaskResources::WholeGpus => pod(task, names),
+        TaskResources::AsStated | TaskResources::Pod => pod(task, names),
     }
 }
 
@@ -391,6 +392,15 @@ fn apart(task: &TraceTask, names: &GpuNames) -> Demand {
     };
     let gang = if nodes > 1 { Gang::Spread } else { Gang::Anywhere };
     Demand { tasks: nodes, gang, ..pod(&each, names) }
+}
+
+/// As [`apart`], on the nodes of the task's virtual cluster, if any node has one.
+fn apart_in_cluster(task: &TraceTask, (names, kinds): (&GpuNames, &NodeKinds)) -> Demand {
+    let demand = apart(task, names);
+    let (Some(cluster), Some(each)) = (kinds.cluster(task), demand.task()) else { return demand };
+    let labels = [(Arc::from(VC), Arc::from(cluster))].into_iter().collect();
+    let (tasks, gang) = (demand.tasks, demand.gang);
+    Demand { tasks, gang, ..Demand::of(TaskDemand { labels, ..each.clone() }) }
 }
 
 fn pod(task: &TraceTask, names: &GpuNames) -> Demand {

@@ -17,7 +17,9 @@
 //! - With `order` (a file that names one task per line) or `tune` (the share of the GPUs that all tasks together ask
 //!   for), tasks arrive one per second in that order and stay. Such a run shows how full a cluster gets, not how long
 //!   jobs take. See [`order`].
-//! - In Helios' cluster log, the Philly table and Tiresias' lists a task asks for whole GPUs on as few nodes as can
+//! - In the log that HeliosData publishes, a task states its nodes, and is treated as in Slurm's files. It stays in its
+//!   virtual cluster as described next.
+//! - In HeliosArtifact's cluster log, the Philly table and Tiresias' lists a task asks for whole GPUs on as few nodes as can
 //!   hold them, or with `gpu_nodes: any` on any nodes: see [`gpu_nodes`]. A virtual cluster is a queue. It is also a label `vc`, which its nodes have and
 //!   its tasks ask for. `from` and `to` choose a part of a trace whose times are dates; the run starts with the first
 //!   chosen task.
