@@ -28,8 +28,9 @@ pub enum TraceError {
     #[error("{}:{line}:{column}: {problem}", file.display())]
     BadLine { file: PathBuf, line: u64, column: u64, problem: String },
 
-    #[error("{}: its first line is of none of the formats {valid}", file.display())]
-    UnknownFormat { file: PathBuf, valid: String },
+    /// `like` says which format it is most like, and what it lacks.
+    #[error("{}: its first line is of none of the formats {valid}{like}", file.display())]
+    UnknownFormat { file: PathBuf, valid: String, like: String },
 
     #[error("{}: its first line is of sacct's own columns; write the list with `sacct --parsable2`", file.display())]
     SacctColumns { file: PathBuf },

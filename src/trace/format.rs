@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::decimal::Decimal;
-use super::error::TraceError;
+use super::error::{TraceError, nearest};
 use super::row::NodeTrace;
 use super::rows::Rows;
 use super::swf::SwfReader;
@@ -135,6 +135,43 @@ impl Format {
         let text = text.trim_start_matches('\u{feff}').trim();
         Format::ALL.into_iter().find(|format| format.is_of(text))
     }
+}
+
+/// The formats of tables that people write or export themselves, each with the columns that it needs.
+const TABLES: [(Format, &[&str]); 3] = [
+    (Format::Csv, own::COLUMNS.first_chunk::<{ own::NEEDED }>().expect("it has more columns")),
+    (Format::Sacct, &slurm::NEEDED),
+    (Format::Helios, helios::LOG_COLUMNS.first_chunk::<{ helios::LOG_NEEDED }>().expect("it has more columns")),
+];
+
+/// Says which format a first line is most like, and what it lacks. Empty if it is like none.
+pub(super) fn nearest_table(line: &[u8]) -> String {
+    let text = String::from_utf8_lossy(line);
+    let separators = [',', ';', '\t', '|'];
+    let cells: Vec<&str> = text.trim_start_matches('\u{feff}').split(separators).map(str::trim).collect();
+    // A column counts two if it is there, and one if another is named similarly.
+    let points = |column: &str| match nearest(column, cells.iter().copied()) {
+        Some(cell) if cell == column => 2,
+        Some(_) => 1,
+        None => 0,
+    };
+    let share = |columns: &[&str]| columns.iter().map(|column| points(column)).sum::<usize>() * 60 / columns.len();
+    let best = TABLES.iter().rev().max_by_key(|(_, columns)| share(columns));
+    let Some((format, columns)) = best.filter(|(_, columns)| share(columns) >= 60) else { return String::new() };
+    let missing: Vec<&str> = columns.iter().copied().filter(|column| !cells.contains(column)).collect();
+    let name = format.name();
+    if missing.is_empty() {
+        let separator = if *format == Format::Sacct { '|' } else { ',' };
+        return format!("; it is most like {name}, whose columns are separated by `{separator}`");
+    }
+    let similar: Vec<String> = (missing.iter())
+        .filter_map(|column| {
+            Some(format!("`{}`", nearest(column, cells.iter().copied().filter(|cell| !columns.contains(cell)))?))
+        })
+        .collect();
+    let instead = if similar.is_empty() { String::new() } else { format!(" (it has {})", similar.join(", ")) };
+    let columns = if missing.len() == 1 { "column" } else { "columns" };
+    format!("; it is most like {name}, but lacks the {columns} `{}`{instead}", missing.join("`, `"))
 }
 
 /// The number of fields in a line of the Standard Workload Format.

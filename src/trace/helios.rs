@@ -254,15 +254,16 @@ mod tests {
         let rows = [
             (
                 "u,v,j,8,Pass,2017-10-32 00:00:45,1",
-                "log.csv:2:14: expected a date such as 2017-10-09 07:01:55, found `2017-10-32 00:00:45`",
+                "log.csv:2:14: expected a date such as 2017-10-09 07:01:55 in column `submit_time`, found `2017-10-32 00:00:45`",
             ),
             (
                 "u,v,j,8,Lost,2017-10-02 00:00:45,1",
-                "log.csv:2:9: expected Pass, Killed or Failed, or COMPLETED, CANCELLED, FAILED, TIMEOUT or NODE_FAIL, found `Lost`",
+                "log.csv:2:9: expected Pass, Killed or Failed, or COMPLETED, CANCELLED, FAILED, TIMEOUT or NODE_FAIL in column \
+                 `state`, found `Lost`",
             ),
             (
                 "u,v,j,8,Pass,2017-10-02 00:00:45,-1",
-                "log.csv:2:34: expected a duration in seconds, found `-1`",
+                "log.csv:2:34: expected a duration in seconds in column `duration`, found `-1`",
             ),
         ];
         for (row, expected) in rows {
@@ -272,7 +273,7 @@ mod tests {
         }
         let text = "timestamp,duration,num_gpus,gpu_time,cluster\n2017-10-09 07:01:55,66.0,2,66.0,11cb48\n";
         let message = read_philly_from(Path::new("p.csv"), text.as_bytes()).map_err(|fault| fault.to_string());
-        let expected = "p.csv:2:28: expected the duration times the number of GPUs, found `66.0`";
+        let expected = "p.csv:2:28: expected the duration times the number of GPUs in column `gpu_time`, found `66.0`";
         assert_eq!(message.map(|_| ()), Err(expected.to_string()));
     }
 

@@ -2,7 +2,7 @@
 //! a trace that is converted to one of them loses only its comments.
 //!
 //! A missing value is an empty field or a missing column in CSV, and a missing key in JSON. Times are decimal seconds
-//! in CSV and whole nanoseconds in JSON, because a JSON decimal would lose digits. The CSV has no quoting.
+//! in CSV and whole nanoseconds in JSON, because a JSON decimal would lose digits. A CSV field with a comma is quoted.
 
 use std::io::BufRead;
 use std::path::Path;
@@ -21,7 +21,7 @@ use super::tally::{Oddities, Tally};
 use super::text::{Lines, Span};
 
 /// The number of required columns. They come first. The other columns may be missing.
-const NEEDED: usize = 3;
+pub(super) const NEEDED: usize = 3;
 
 pub(super) const COLUMNS: [&str; 25] = [
     "job",

@@ -56,7 +56,11 @@ pub fn read_requests(path: &Path) -> Result<RequestTrace, TraceError> {
         Some(([at?, input?, output?], *dates))
     });
     let Some((places, has_dates)) = known else {
-        return Err(TraceError::UnknownFormat { file: path.to_path_buf(), valid: VALID.to_string() });
+        return Err(TraceError::UnknownFormat {
+            file: path.to_path_buf(),
+            valid: VALID.to_string(),
+            like: String::new(),
+        });
     };
     let (mut trace, mut first, mut last) = (RequestTrace::default(), None, 0);
     for (index, line) in lines {

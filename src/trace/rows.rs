@@ -128,7 +128,7 @@ impl<R: BufRead, const N: usize> Iterator for TableRows<R, N> {
                     return Some(Ok(task));
                 }
                 Ok(Err(why)) => self.seen.leave_out(why),
-                Err(fault) => return Some(Err(fault)),
+                Err(fault) => return Some(Err(self.table.with_column(fault))),
             }
         }
     }

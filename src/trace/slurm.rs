@@ -51,6 +51,9 @@ pub(super) fn is_in_columns(line: &str) -> bool {
     is_ruler || (known >= 2 && !line.contains(['|', ',']))
 }
 
+/// The columns that a list needs.
+pub(super) const NEEDED: [&str; 4] = ["JobID", "Submit", "Start", "End"];
+
 /// Iterates over the jobs in the output of `sacct --parsable2`.
 pub(super) struct SacctRows<R> {
     lines: Lines<R>,
@@ -72,7 +75,6 @@ impl<R: BufRead> SacctRows<R> {
         lines.advance()?;
         let header = String::from_utf8_lossy(lines.bytes()).into_owned();
         let columns: Vec<String> = header.split('|').map(str::to_string).collect();
-        const NEEDED: [&str; 4] = ["JobID", "Submit", "Start", "End"];
         match NEEDED.iter().find(|needed| !columns.iter().any(|column| column == *needed)) {
             None => Ok(SacctRows {
                 lines,

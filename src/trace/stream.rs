@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 
 use super::error::{Faults, TraceError};
-use super::format::{Format, rows};
+use super::format::{Format, nearest_table, rows};
 use super::row::TraceTask;
 use super::rows::Rows;
 use super::slurm::is_in_columns;
@@ -45,7 +45,10 @@ impl TaskStream {
             match is_archive {
                 true => TraceError::Archive { file },
                 false if is_in_columns(&String::from_utf8_lossy(&first)) => TraceError::SacctColumns { file },
-                false => TraceError::UnknownFormat { file, valid: Format::ALL.map(Format::name).join(", ") },
+                false => {
+                    let (valid, like) = (Format::ALL.map(Format::name).join(", "), nearest_table(&first));
+                    TraceError::UnknownFormat { file, valid, like }
+                }
             }
         })?;
         Ok(TaskStream { format, rows: rows(format, path, Cursor::new(first).chain(input))? })
@@ -93,6 +96,29 @@ mod tests {
         ];
         for (line, expected) in rows {
             assert_eq!(Format::guess(line.as_bytes()), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_table_with_other_columns_is_told_what_it_lacks() {
+        let told = |text: &str| {
+            let input = Cursor::new(text.as_bytes().to_vec());
+            let told = TaskStream::read(Path::new("jobs.txt"), input, None).err().expect("of no format").to_string();
+            told.split_once("; it is most like ").map_or(String::new(), |(_, like)| like.to_string())
+        };
+        let rows = [
+            (
+                "job,submit,duration,gpus\n",
+                "csv, but lacks the columns `submit_s`, `duration_s` (it has `submit`, `duration`)",
+            ),
+            ("job;submit_s;duration_s\n", "csv, whose columns are separated by `,`"),
+            ("JobIDRaw|Submit|Start|End\n", "sacct, but lacks the column `JobID` (it has `JobIDRaw`)"),
+            ("user,vc,gpus,state,submit_time,duration\n", "helios, but lacks the column `gpu_num`"),
+            ("1 2 3\n", ""),
+            ("a,b\n", ""),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(told(text), expected, "{text}");
         }
     }
 

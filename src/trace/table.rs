@@ -1,5 +1,5 @@
-//! CSV with a header line. Columns are found by name and may be in any order. There is no quoting, so a quotation mark
-//! is an ordinary character.
+//! CSV with a header line. Columns are found by name and may be in any order. A field that begins with a quotation mark is
+//! a quoted one (RFC 4180). It may contain commas, but no line end.
 
 use std::io::BufRead;
 use std::path::Path;
@@ -25,6 +25,8 @@ pub(super) struct Table<R, const N: usize> {
     pub(super) lines: Lines<R>,
     /// For each column of the file, the position of that column in the caller's order.
     order: Vec<usize>,
+    /// The names of the columns, in the caller's order.
+    names: [&'static str; N],
     /// The fields of the current row, in the caller's order. A field is empty if the file lacks its column.
     pub(super) fields: [Span; N],
 }
@@ -48,8 +50,10 @@ impl<R: BufRead, const N: usize> Table<R, N> {
         let mut faults = Faults::default();
         // In a file without any line, every column is missing.
         lines.advance()?;
+        let unquoted = unquote(&mut lines)?;
         let valid = columns.join(", ");
-        for span in split(lines.bytes()) {
+        let spans: Vec<Span> = spans(lines.bytes(), unquoted).collect();
+        for span in spans {
             let name = span.of(lines.bytes()).trim_ascii();
             match columns.iter().position(|column| column.as_bytes() == name) {
                 Some(known) if seen[known] => {
@@ -79,7 +83,7 @@ impl<R: BufRead, const N: usize> Table<R, N> {
             faults.push(TraceError::MissingColumn { file, line, name, valid: needed.clone() });
         }
         match faults.is_empty() {
-            true => Ok(Table { lines, order, fields: [Span::default(); N] }),
+            true => Ok(Table { lines, order, names: columns, fields: [Span::default(); N] }),
             false => Err(TraceError::from_faults(file, faults)),
         }
     }
@@ -104,15 +108,38 @@ impl<R: BufRead, const N: usize> Table<R, N> {
         Err(TraceError::from_faults(file, faults))
     }
 
+    /// Adds the name of the column to a fault in a field of the current row.
+    pub(super) fn with_column(&self, mut fault: TraceError) -> TraceError {
+        let name = |at: u64| {
+            let starts_there = |known: &&usize| self.fields[**known].start as u64 + 1 == at;
+            self.order.iter().find(starts_there).map(|known| self.names[*known])
+        };
+        match &mut fault {
+            TraceError::Malformed { column, expected, .. } => {
+                if let Some(name) = name(*column) {
+                    expected.push_str(&format!(" in column `{name}`"));
+                }
+            }
+            TraceError::BadLine { column, problem, .. } => {
+                if let Some(name) = name(*column) {
+                    problem.push_str(&format!(", in column `{name}`"));
+                }
+            }
+            _ => {}
+        }
+        fault
+    }
+
     /// Moves to the next row that is not empty. Returns false at the end of the file.
     pub(super) fn advance(&mut self) -> Result<bool, TraceError> {
         while self.lines.advance()? {
+            let quoted = unquote(&mut self.lines)?;
             let line = self.lines.bytes();
             if line.is_empty() {
                 continue;
             }
             let mut count = 0;
-            for span in split(line) {
+            for span in spans(line, quoted) {
                 match self.order.get(count) {
                     Some(known) => self.fields[*known] = span,
                     None => {
@@ -136,12 +163,82 @@ impl<R: BufRead, const N: usize> Table<R, N> {
     }
 }
 
-/// Splits a line at its commas. An empty line has one empty field.
-fn split(line: &[u8]) -> impl Iterator<Item = Span> + '_ {
-    let mut start = 0;
-    line.split(|byte| *byte == b',').map(move |field| {
-        let span = Span { start, end: start + field.len() };
-        start = span.end + 1;
-        span
-    })
+/// The fields of a line. `quoted` are those of a line with quotation marks. An empty line has one empty field.
+fn spans(line: &[u8], quoted: Option<Vec<Span>>) -> impl Iterator<Item = Span> + '_ {
+    let plain = quoted.is_none().then(|| {
+        let mut start = 0;
+        line.split(|byte| *byte == b',').map(move |field| {
+            let span = Span { start, end: start + field.len() };
+            start = span.end + 1;
+            span
+        })
+    });
+    plain.into_iter().flatten().chain(quoted.into_iter().flatten())
+}
+
+/// Removes the quotation marks of a line that has any, and returns its fields. Each begins where it began before, after its
+/// quotation mark, so that a fault can be shown in the line as written.
+fn unquote<R: BufRead>(lines: &mut Lines<R>) -> Result<Option<Vec<Span>>, TraceError> {
+    if !lines.bytes().contains(&b'"') {
+        return Ok(None);
+    }
+    let mut record = csv::ByteRecord::new();
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(lines.bytes());
+    // Reading from memory does not fail.
+    if reader.read_byte_record(&mut record).is_err() {
+        return Err(lines.malformed(0, "a line of CSV", "other text"));
+    }
+    let (mut spans, mut at) = (Vec::new(), 0);
+    for field in &record {
+        let is_quoted = lines.bytes().get(at) == Some(&b'"');
+        let marks = if is_quoted { 2 + field.iter().filter(|byte| **byte == b'"').count() } else { 0 };
+        let (start, end) = (at + usize::from(is_quoted), at + field.len() + marks);
+        // Otherwise the mark that ends the field is missing, or is not the end of it.
+        if !matches!(lines.bytes().get(end), None | Some(b',')) || end > lines.bytes().len() {
+            let found = quoted(&lines.bytes()[at..]);
+            return Err(lines.malformed(at, "a quotation mark at the end of a quoted field", &found));
+        }
+        lines.bytes_mut()[start..start + field.len()].copy_from_slice(field);
+        spans.push(Span { start, end: start + field.len() });
+        at = end + 1;
+    }
+    Ok(Some(spans))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(line: &str) -> Result<Vec<String>, String> {
+        let mut lines = Lines::new(Path::new("t.csv"), line.as_bytes());
+        lines.advance().expect("a line");
+        let quoted = unquote(&mut lines).map_err(|fault| fault.to_string())?;
+        let text = |span: Span| String::from_utf8_lossy(span.of(lines.bytes())).into_owned();
+        Ok(spans(lines.bytes(), quoted).map(text).collect())
+    }
+
+    /// The rules are those of RFC 4180, section 2.
+    #[test]
+    fn a_quoted_field_may_contain_commas_and_quotation_marks() {
+        let rows: [(&str, &[&str]); 8] = [
+            ("a,b", &["a", "b"]),
+            ("", &[""]),
+            (r#""a,b",c"#, &["a,b", "c"]),
+            (r#"x,"a ""b"" c",,"#, &["x", r#"a "b" c"#, "", ""]),
+            (r#""","a""#, &["", "a"]),
+            (r#""""""#, &[r#"""#]),
+            (r#"5" disk,b"#, &[r#"5" disk"#, "b"]),
+            (r#""a","b,"#, &[]),
+        ];
+        for (line, expected) in rows {
+            match fields(line) {
+                Ok(found) => assert_eq!(found, expected, "{line}"),
+                Err(fault) => {
+                    assert!(expected.is_empty(), "{line}: {fault}");
+                    let wanted = "t.csv:1:5: expected a quotation mark at the end of a quoted field, found `\\\"b,`";
+                    assert_eq!(fault, wanted);
+                }
+            }
+        }
+    }
 }

@@ -116,6 +116,10 @@ impl<R: BufRead> Lines<R> {
         &self.buffer
     }
 
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer
+    }
+
     /// An error at the byte `start` of the current line.
     pub(super) fn malformed(&self, start: usize, expected: impl Into<String>, found: &str) -> TraceError {
         TraceError::Malformed {

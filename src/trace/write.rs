@@ -36,8 +36,8 @@ pub enum WriteError {
     #[error(transparent)]
     Io(#[from] io::Error),
     #[error(
-        "line {line}: `{text}` contains a comma, a line end or a |, which this CSV format cannot represent; write \
-         JSON lines"
+        "line {line}: `{text}` contains a line end, or a | in the name of a GPU, which this CSV format cannot represent; \
+         write JSON lines"
     )]
     NotPlain { line: u64, text: String },
     #[error("line {line}: the trace has no processors; choose what one processor is: gpus or cores")]
@@ -202,10 +202,11 @@ fn swf_header(out: &mut impl Write, processors: Processors, header: Option<&SwfH
 fn csv(task: &TraceTask) -> Result<String, WriteError> {
     let line = Line::of(task);
     let texts = [Some(&line.job), line.application.as_ref(), line.virtual_cluster.as_ref(), line.qos.as_ref()];
-    for text in texts.into_iter().flatten().chain(&line.gpu_models) {
-        if text.contains([',', '\n', '\r', BETWEEN_MODELS]) {
-            return Err(WriteError::NotPlain { line: task.line, text: text.clone() });
-        }
+    let breaks = |text: &str| text.contains(['\n', '\r']);
+    let models = line.gpu_models.iter().find(|model| model.contains(BETWEEN_MODELS) || breaks(model));
+    let unfit = texts.into_iter().flatten().find(|text| breaks(text)).or(models);
+    if let Some(text) = unfit {
+        return Err(WriteError::NotPlain { line: task.line, text: text.clone() });
     }
     let nanos = |value: Option<u64>| value.map(|nanos| SimDuration::from_nanos(nanos).to_decimal_seconds());
     let fields: [Option<String>; COLUMNS.len()] = [
@@ -235,7 +236,15 @@ fn csv(task: &TraceTask) -> Result<String, WriteError> {
         line.qos,
         plain(line.most_per_node),
     ];
-    Ok(fields.map(Option::unwrap_or_default).join(","))
+    let fields = fields.map(Option::unwrap_or_default);
+    // Few fields need quotation marks.
+    if fields.iter().all(|field| !field.contains([',', '"'])) {
+        return Ok(fields.join(","));
+    }
+    let mut out = csv::Writer::from_writer(Vec::new());
+    out.write_record(&fields).map_err(io::Error::from)?;
+    let written = out.into_inner().map_err(|fault| fault.into_error())?;
+    Ok(String::from_utf8_lossy(written.trim_ascii_end()).into_owned())
 }
 
 fn plain(value: Option<impl ToString>) -> Option<String> {

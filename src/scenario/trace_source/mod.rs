@@ -76,7 +76,7 @@ use gpu_nodes::{GPU_NODES, NodeKinds, UnstatedNodes};
 use jobs::{Selected, Shared};
 use nodes::add_node;
 pub use resample::Resampled;
-use settings::{Choice, Estimates, GpuShares, TraceSettings};
+use settings::{Choice, Estimates, GpuShares, TraceSettings, file_or_report};
 pub(super) use settings::{ReadContext, value_or_report};
 use speeds::TraceSpeeds;
 pub(super) use streamed::{TaskList, TaskStream};
@@ -290,7 +290,7 @@ pub(super) fn read(
     let mut tasks = match asked.file {
         Some((typed, span)) => {
             let path = setting.find(typed, span, report)?;
-            value_or_report(trace::read_tasks(format, &path), span, report)?
+            file_or_report(trace::read_tasks(format, &path), span, report)?
         }
         None => {
             let name = asked.name.expect("without a file it has a name").0;
@@ -392,7 +392,7 @@ fn read_nodes(
     let read = match (asked.node_file, entry) {
         (Some((typed, span)), _) => {
             let path = setting.find(typed, span, report)?;
-            value_or_report(trace::read_nodes(format, &path), span, report)?
+            file_or_report(trace::read_nodes(format, &path), span, report)?
         }
         (None, entry) => {
             let entry = entry.expect("what says something of its nodes has a name or a file of them");

@@ -171,6 +171,15 @@ pub(crate) fn value_or_report<T>(read: Result<T, trace::TraceError>, span: Span,
     }
 }
 
+/// Returns the result of reading a file of the user, or reports the error and returns `None`.
+pub(crate) fn file_or_report<T>(read: Result<T, trace::TraceError>, span: Span, report: &mut Report) -> Option<T> {
+    read.map_err(|error| {
+        let help = "mend the file, or write another `format:`; docs/src/traces.md describes the formats";
+        report.error_with_help(span, error.to_string().replace('\n', "; "), help);
+    })
+    .ok()
+}
+
 /// The nodes of the trace to use.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Choice {

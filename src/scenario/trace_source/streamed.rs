@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::gpu_names::{GpuNames, NameCounts};
 use super::gpu_nodes::{NodeKinds, UnstatedNodes};
 use super::jobs::{QueueNames, Shared, arrival, run_time};
-use super::settings::{Estimates, GpuShares, ReadContext, TraceSettings, value_or_report};
+use super::settings::{Estimates, GpuShares, ReadContext, TraceSettings, file_or_report};
 use super::speeds::TraceSpeeds;
 use super::unfinished::Unfinished;
 use super::{TraceDates, warn_of_outliers};
@@ -191,7 +191,7 @@ pub(super) fn checked(
     };
     let path = setting.find(typed, span, report)?;
     let choice = Choice::of(asked);
-    let mut stream = value_or_report(trace::TaskStream::open(&path, Some(format)), span, report)?;
+    let mut stream = file_or_report(trace::TaskStream::open(&path, Some(format)), span, report)?;
     let mut list = TaskList {
         path: path.clone(),
         format,
@@ -215,7 +215,7 @@ pub(super) fn checked(
         survey.add(task, queue);
         Ok(())
     });
-    value_or_report(read, span, report)?;
+    file_or_report(read, span, report)?;
     let Survey { counts, unstated, unfinished, queues, mut apart, mut submits, odd, .. } = survey;
     apart.sort_by_key(|task| (task.submit, task.line));
     submits.sort_unstable();
