@@ -9,12 +9,12 @@ use super::exit::{Exit, ExitResult, Failure};
 use super::output::{Format, print, print_json, warn};
 use super::roots::options;
 use super::trace_source::Source;
-use dryrack_metrics::{UnplaceableAccount, judge_jobs};
+use dryrack_metrics::{UnplaceableAccount, judge_arrivals};
 use dryrack_scenario::{ListFile, Loaded, Options, load};
 use dryrack_units::SimTime;
 use dryrack_workload::JobSpec;
 
-/// Jobs of a scenario. Each is checked against the scenario's nodes as if they were ready and empty.
+/// Jobs of a scenario. Each is checked against the scenario's nodes as if they were ready and empty when it is submitted.
 pub struct OnScenario {
     profile: Arc<str>,
     pub gpus: u64,
@@ -27,9 +27,10 @@ impl OnScenario {
     fn of(loaded: Loaded) -> OnScenario {
         let rehearsal = &loaded.rehearsal;
         let mut account = UnplaceableAccount::default();
-        let jobs: Vec<&JobSpec> = rehearsal.arrivals.iter().map(|arrival| &*arrival.spec).collect();
-        let pending = jobs.iter().map(|job| job.replicas as usize).sum();
-        for (job, judgement) in jobs.iter().zip(judge_jobs(rehearsal, &jobs, (SimTime::ZERO, pending))) {
+        let jobs: Vec<(SimTime, &JobSpec)> =
+            rehearsal.arrivals.iter().map(|arrival| (arrival.at, &*arrival.spec)).collect();
+        let pending = jobs.iter().map(|(_, job)| job.replicas as usize).sum();
+        for ((_, job), judgement) in jobs.iter().zip(judge_arrivals(rehearsal, &jobs, pending)) {
             if let Some(never) = judgement.never {
                 account.add_demand(&job.demand, never);
             }

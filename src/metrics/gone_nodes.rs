@@ -29,6 +29,16 @@ fn gone_for_good(rehearsal: &Rehearsal, end: SimTime) -> BTreeSet<NodeId> {
     gone
 }
 
+/// When nodes go that no fault brings back.
+pub(super) fn times_of_loss(rehearsal: &Rehearsal) -> BTreeSet<SimTime> {
+    let gone = rehearsal.faults.last().map(|(last, _)| gone_for_good(rehearsal, *last)).unwrap_or_default();
+    let goes = |fault: &Fault| match fault {
+        Fault::Node { node, becomes: NodeTurn::Gone } => gone.contains(node),
+        _ => false,
+    };
+    rehearsal.faults.iter().filter(|(_, fault)| goes(fault)).map(|(at, _)| *at).collect()
+}
+
 /// The rehearsal with nothing on the nodes that are gone for good. They stay in the list, because a job may name the others
 /// by their place in it.
 pub(super) fn without_gone(rehearsal: &Rehearsal, end: SimTime) -> Cow<'_, Rehearsal> {

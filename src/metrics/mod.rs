@@ -40,7 +40,7 @@ pub use interval::{
 };
 pub use job_account::{JobAccount, ReplicaAccount};
 pub use load::{LoadAccount, Sample};
-pub use never_runs::{find_never_runs, judge_jobs};
+pub use never_runs::{find_never_runs, judge_arrivals, judge_jobs};
 pub use node_account::NodeAccount;
 pub use outside_account::OutsideAccount;
 pub use own::{MetricFunction, definition_of, definitions, register_metric};

@@ -1,9 +1,9 @@
 //! Which jobs can never run, judged by what they ask for: on empty nodes, by limits, and by the rules of their pods.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::gone_nodes::without_gone;
+use super::gone_nodes::{times_of_loss, without_gone};
 use super::job_account::{JobAccount, ReplicaAccount};
 use dryrack_control::LastingLimits;
 use dryrack_engine::{Rehearsal, declared_fleet, refused_alone};
@@ -138,6 +138,28 @@ pub fn judge_jobs(rehearsal: &Rehearsal, jobs: &[&JobSpec], (now, pending): (Sim
         }
         let of_flavors = with_flavors.flatten().map(NeverRuns::of_flavors);
         judged[*place].never = alone.as_ref().map(NeverRuns::of_pod).or(of_flavors);
+    }
+    judged
+}
+
+/// Judges jobs as [`judge_jobs`], each from its submission on: by then, a reservation may be over, or a node gone.
+pub fn judge_arrivals(rehearsal: &Rehearsal, arrivals: &[(SimTime, &JobSpec)], pending: usize) -> Vec<Judgement> {
+    let slurm = rehearsal.profile.slurm.as_ref();
+    let ends = slurm.into_iter().flat_map(|slurm| &slurm.reservations).map(|reservation| reservation.end());
+    let changes = rehearsal.kueue.iter().map(|(at, _)| *at);
+    let times: BTreeSet<SimTime> = ends.chain(changes).chain(times_of_loss(rehearsal)).collect();
+    // Between two of these times, the answers are the same.
+    let mut by_time: BTreeMap<SimTime, Vec<usize>> = BTreeMap::new();
+    for (place, (at, _)) in arrivals.iter().enumerate() {
+        let since = times.range(..=*at).next_back().copied().unwrap_or(SimTime::ZERO);
+        by_time.entry(since).or_default().push(place);
+    }
+    let mut judged = vec![Judgement::default(); arrivals.len()];
+    for (at, places) in by_time {
+        let jobs: Vec<&JobSpec> = places.iter().map(|place| arrivals[*place].1).collect();
+        for (place, judgement) in places.into_iter().zip(judge_jobs(rehearsal, &jobs, (at, pending))) {
+            judged[place] = judgement;
+        }
     }
     judged
 }
