@@ -144,9 +144,14 @@ pub fn init(args: &InitArgs) -> ExitResult {
     };
     let jobs = trace.unwrap_or_else(|| example_jobs(gpus));
     let plan_text = match &chosen.trace {
-        Some(logged) if !args.source.is_given() && !plan.exists() => plan_text(&args.out, logged, &chosen.machine),
-        _ => None,
+        Some(_) if args.source.is_given() => Err("the nodes are those that --from found"),
+        Some(logged) => plan_text(&args.out, logged, &chosen.machine),
+        None => Err(""),
     };
+    if let (Some(_), Err(why)) = (&chosen.trace, &plan_text) {
+        warn(&format!("note: no plan is written, because {why}\n"));
+    }
+    let plan_text = plan_text.ok();
     let has_plan = plan_text.is_some();
     let files = found.map(|text| (part, text)).into_iter().chain(plan_text.map(|text| (plan.clone(), text)));
     let files = files.chain([(args.out.clone(), scenario_text(&chosen, &nodes, &jobs))]);
@@ -314,11 +319,16 @@ fn nodes_of_machine(chosen: &Chosen) -> String {
     )
 }
 
-/// A plan that finds how few of the nodes are enough, if the list shows how many GPUs were in use.
-fn plan_text(scenario: &Path, logged: &Logged, machine: &str) -> Option<String> {
-    let (resample, size) = (logged.resample()?, logged.size.or(logged.size_at_limits)?);
-    let [most, mean] = logged.nodes(size, machine)?;
-    let [most_at_limits, _] = logged.nodes(logged.size_at_limits?, machine)?;
+/// A plan that finds how few of the nodes are enough, or why there is none.
+fn plan_text(scenario: &Path, logged: &Logged, machine: &str) -> Result<String, &'static str> {
+    let resample = logged.resample().ok_or(
+        "fewer than 10 hours lie between the first and the last submission in the log: too few to draw other logs from \
+         its hours, without which the answer would be that of one lucky log",
+    )?;
+    let sizes = logged.size.or(logged.size_at_limits).zip(logged.size_at_limits);
+    let (size, size_at_limits) = sizes.ok_or("the log does not show how many GPUs or cores were in use")?;
+    let of_machine = |size| logged.nodes(size, machine).ok_or("the machine has nothing of what was in use in the log");
+    let ([most, mean], [most_at_limits, _]) = (of_machine(size)?, of_machine(size_at_limits)?);
     let (recorded, hours) = (most.max(mean), logged.hours().max(1));
     let largest = recorded.max(most_at_limits) * 3 / 2 + 2;
     let objective = if size.of == InUse::Gpus { "gpus" } else { "nodes" };
@@ -333,7 +343,7 @@ fn plan_text(scenario: &Path, logged: &Logged, machine: &str) -> Option<String> 
         days => format!(", until: {days}d, warm_up: 1d"),
     };
     let name = scenario.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned());
-    Some(format!(
+    Ok(format!(
         "plan: How few nodes keep the waiting short?\n\
          scenario: {}\n\
          # Each seed draws another list of jobs from the log, in blocks of this length, so that the answer is not that of\n\

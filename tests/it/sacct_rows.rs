@@ -9,6 +9,9 @@ trials! {
         components_of_a_heterogeneous_job_are_counted,
         parts_of_gpus_are_counted,
         unlikely_rows_are_counted,
+        a_running_job_counts_for_as_long_as_it_is_replayed,
+        a_short_log_gets_no_plan_and_is_told_so,
+        a_job_whose_reservation_is_over_is_found_before_the_run,
     ]
 }
 
@@ -100,4 +103,55 @@ fn unlikely_rows_are_counted() {
     assert!(info.contains("1 status not defined by the format, taken as unknown"), "{info}");
     assert!(info.contains("1 started before submission, wait unknown"), "{info}");
     assert!(info.contains("how it ended 66.6 %") && info.contains("how long it waited 66.6 %"), "{info}");
+}
+
+/// Job 2 runs since ten past midnight on another node than job 1, which ends at two o'clock the next day.
+const RUNNING: &str = "\
+JobID|State|Submit|Eligible|Start|End|Elapsed|Timelimit|NNodes|AllocTRES
+1|COMPLETED|2026-10-05T00:00:00|2026-10-05T00:00:00|2026-10-05T00:00:00|2026-10-06T02:00:00|1-02:00:00|2-00:00:00|1|gres/gpu=8
+2|RUNNING|2026-10-05T00:10:00|2026-10-05T00:10:00|2026-10-05T00:10:00|Unknown|00:00:00|04:00:00|1|gres/gpu=8
+";
+
+/// 26 hours of job 1 and 25 h 50 min of job 2, which is longer than its limit, on 8 GPUs each.
+fn a_running_job_counts_for_as_long_as_it_is_replayed() {
+    let dir = written(&[("jobs.txt", RUNNING)]);
+    let info = stdout(dir.path(), &["trace", "info", "jobs.txt"], 0);
+    assert!(info.contains("in use      at most 16 GPUs at once"), "{info}");
+    assert!(info.contains("GPU time 414.66 hours"), "{info}");
+    let told = stderr(dir.path(), &["init", "new.yaml", "--trace", "jobs.txt"], 0);
+    assert!(told.contains("note: at most 16 GPUs were in use at once in the log, so there are 2 nodes"), "{told}");
+    assert!(told.contains("(207 GPU hours so far, 207 as replayed)"), "{told}");
+    // If job 1 ends at one o'clock and nothing is known after it, job 2 goes on until its limit.
+    let early = RUNNING.replace("2026-10-06T02:00:00|1-02:00:00", "2026-10-05T01:00:00|01:00:00");
+    let dir = written(&[("jobs.txt", &early)]);
+    let info = stdout(dir.path(), &["trace", "info", "jobs.txt"], 0);
+    assert!(info.contains("GPU time 40.00 hours"), "{info}");
+    assert!(info.contains("running     1 of those that still ran count until their time limits"), "{info}");
+}
+
+fn a_short_log_gets_no_plan_and_is_told_so() {
+    let dir = written(&[("jobs.txt", JOBS)]);
+    let told = stderr(dir.path(), &["init", "new.yaml", "--trace", "jobs.txt"], 0);
+    assert!(told.contains("note: no plan is written, because fewer than 10 hours lie between"), "{told}");
+    assert!(!dir.path().join("new.plan.yaml").exists());
+}
+
+const OVER: &str = "\
+scenario: A reservation
+profile: slurm-22.05
+slurm:
+  reservations: [{name: maint, start: 1h, duration: 1h, nodes: [n-0], users: [root]}]
+nodes: [{name: n, count: 2, cpus: 8}]
+jobs:
+  - {name: early, cpus: 8, duration: 30m, user: root, reservation: maint}
+  - {name: late, at: 3h, cpus: 8, duration: 10m, user: root, reservation: maint}
+until: 5h
+";
+
+fn a_job_whose_reservation_is_over_is_found_before_the_run() {
+    let dir = written(&[("s.yaml", OVER)]);
+    let check = stdout(dir.path(), &["trace", "check", "s.yaml"], 1);
+    assert!(check.contains("1 of 2 jobs can never run"), "{check}");
+    let run = stdout(dir.path(), &["run", "s.yaml"], 1);
+    assert!(run.contains("1 of 2 jobs can never run"), "{run}");
 }
