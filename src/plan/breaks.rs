@@ -17,8 +17,9 @@ use dryrack_yaml::{Diagnostics, scalar};
 
 /// The additional load, in percent.
 const MORE_LOAD: u32 = 10;
-/// The largest number of seeds with which each change is run.
-pub const BREAK_SEEDS: usize = 20;
+/// The largest number of seeds with which each change is run. With fewer than the plan has, the result could contradict the
+/// table of alternatives.
+pub const BREAK_SEEDS: usize = 100;
 /// The largest number of kinds of nodes of which one is lost. The kinds with most nodes come first.
 const MOST_KINDS: usize = 8;
 
