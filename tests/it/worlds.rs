@@ -131,6 +131,8 @@ const WORLDS_THAT_FAILED_A_CHECK: [(&str, &str, &[&str], &str); 21] = [
         &["1003018"],
         "the reasons of earlier refusals decided which of several equal jobs were judged",
     ),
+    ("any", "metrics", &["1385819"], "a replica that retries when the run ends was counted"),
+    ("slurm", "lives", &["136"], "the QOS of one partition denied a job that was behind another one elsewhere"),
     ("any", "scaled", &["1022890"], "the policy of a job was not doubled"),
     ("slurm", "lives", &["203", "342"], "a job waited for ever behind one that was too large for its partition"),
     ("slurm", "lives", &["101"], "a job that was passed over for a reservation kept this reason when it was over"),
