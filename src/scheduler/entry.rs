@@ -3,10 +3,10 @@
 use dryrack_units::{SimDuration, SimTime};
 
 /// The properties of an entry that an order can read.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Entry {
-    /// The priority tier of the job's partition, plus 65,536 if the job has an advance reservation. Counts before everything
-    /// else. 0 without partitions.
+    /// Counts before everything else: whom the job may preempt, then whether it has an advance reservation, then the priority
+    /// tier of its partition. 0 without partitions.
     pub tier: u32,
     /// The priority by Slurm's priority/multifactor. 0 if it is not computed.
     pub multifactor: u32,

@@ -118,19 +118,12 @@ fn a_missing_label_counts_more_than_another_value() {
 
 fn entry(submitted: u64, estimate: Option<u64>, tasks: u32) -> Entry {
     Entry {
-        priority: 0,
         at: SimTime::from_secs(submitted),
         estimate: estimate.map(SimDuration::from_secs),
-        ran: SimDuration::ZERO,
-        tier: 0,
-        multifactor: 0,
-        level: 0,
-        turn: 0,
-        user: 0,
         tasks,
         submitted,
         replica: 1,
-        line: 0,
+        ..Entry::default()
     }
 }
 

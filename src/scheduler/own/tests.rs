@@ -13,16 +13,10 @@ fn entry(priority: i32, estimate: Option<u64>) -> Entry {
         priority,
         at: SimTime::from_nanos(5_000_000_000),
         estimate: estimate.map(SimDuration::from_secs),
-        ran: SimDuration::ZERO,
-        tier: 0,
-        multifactor: 0,
-        level: 0,
-        turn: 0,
-        user: 0,
         tasks: 2,
         submitted: 1,
         replica: 1,
-        line: 0,
+        ..Entry::default()
     }
 }
 

@@ -145,24 +145,9 @@ mod tests {
     use super::*;
     use dryrack_rng::Stream;
     use dryrack_scheduler::{Entry, OrderKey};
-    use dryrack_units::SimTime;
 
     fn key(number: u64) -> QueueKey {
-        let entry = Entry {
-            priority: 0,
-            at: SimTime::ZERO,
-            estimate: None,
-            ran: SimDuration::ZERO,
-            tier: 0,
-            multifactor: 0,
-            level: 0,
-            turn: 0,
-            user: 0,
-            tasks: 1,
-            submitted: number,
-            replica: number as u32,
-            line: 0,
-        };
+        let entry = Entry { tasks: 1, submitted: number, replica: number as u32, ..Entry::default() };
         QueueKey::new(&[OrderKey::Submitted], entry)
     }
 
