@@ -47,16 +47,15 @@ impl Range {
         let is_begun = |value: &&Value| !matches!(value, Value::Time(SimDuration::ZERO));
         let going_on = open.iter().filter(is_begun).count();
         let for_ever = if let [Value::Ratio(_), ..] = open { Value::Ratio(f64::INFINITY) } else { INFINITE };
-        let all = |more: Vec<Value>, infinite: usize| {
-            let turned_away = std::iter::repeat_n(INFINITE, infinite);
-            values.iter().copied().chain(more).chain(turned_away).collect::<Vec<Value>>()
+        let beside = |open: &[Value]| {
+            let all = [values, open, &vec![INFINITE; infinite]].concat();
+            with_infinite(function, &all, infinite)
         };
-        let latest = vec![for_ever; going_on];
         Range {
-            at_least: with_infinite(function, &all(open.to_vec(), infinite), infinite),
+            at_least: beside(open),
             at_most: match function {
                 Function::Mean | Function::Sum if going_on > 0 => for_ever,
-                _ => with_infinite(function, &all(latest, infinite), infinite),
+                _ => beside(&vec![for_ever; going_on]),
             },
         }
     }
