@@ -266,6 +266,13 @@ impl Fleet {
         self.growth += 1;
     }
 
+    /// Replaces the status of a node in a copy of the fleet that is used to plan ahead.
+    pub fn set_status(&mut self, node: NodeId, status: NodeStatus) {
+        self.count_instance(node, self.node(node).status.state, status.state);
+        self.change(node, |_, old| *old = status);
+        self.growth += 1;
+    }
+
     /// Records that a node is ready although its Kubernetes object says otherwise. Returns whether it was not known.
     pub fn set_ready_again(&mut self, node: NodeId) -> bool {
         let known = self.node(node);

@@ -106,7 +106,7 @@ pub(super) fn terms(
         }
         // Slurm has heterogeneous jobs for this. Their parts have partitions and priorities of their own.
         DemandKind::Sets(_) => {
-            let help = "leave `slurm:` out, or give the job identical tasks";
+            let help = "use `profile: slurm-22.05` without `slurm:`, or give the job identical tasks";
             report.error_with_help(
                 fields.place(),
                 "a gang of unequal tasks cannot be rehearsed with `slurm:` yet",

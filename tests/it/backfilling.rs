@@ -28,7 +28,8 @@ const PROFILES: [&str; 5] =
 
 /// Draws a few nodes, and many jobs with few different demands, most of which wait.
 fn draw(draws: &mut Stream, profiles: &[&str]) -> String {
-    let mut text = format!("scenario: Many wait\nprofile: {}\nnodes:\n", draws.pick(profiles));
+    let profile = *draws.pick(profiles);
+    let mut text = format!("scenario: Many wait\nprofile: {profile}\nnodes:\n");
     for kind in 0..draws.between(1, 3) {
         let gpus = match draws.between(0, 3) {
             0 => String::new(),
@@ -39,7 +40,7 @@ fn draw(draws: &mut Stream, profiles: &[&str]) -> String {
         text.push_str(&format!("  - {{name: k{kind}, count: {count}, cpus: {cpus}, ram: 64GiB{gpus}{zone}}}\n"));
     }
     text.push_str("  - {name: one, cpus: 64, ram: 64GiB, gpus: [{type: g, memory: 80GiB, count: 8}]}\n");
-    let demands: Vec<String> = (0..draws.between(1, 6)).map(|_| draw_demand(draws)).collect();
+    let demands: Vec<String> = (0..draws.between(1, 6)).map(|_| draw_demand(draws, profile)).collect();
     let exact = draws.between(0, 1000);
     text.push_str("jobs:\n");
     let mut at = 0;
@@ -72,7 +73,15 @@ fn draw(draws: &mut Stream, profiles: &[&str]) -> String {
     text
 }
 
-fn draw_demand(draws: &mut Stream) -> String {
+fn draw_demand(draws: &mut Stream, profile: &str) -> String {
+    // Under `slurm-24.11`, which has partitions, such a gang is an error.
+    if profile != "slurm-24.11" && draws.chance(150) {
+        let (cpus, tasks, gpus) = (draws.pick(&[1, 4, 8]), draws.between(1, 3), draws.pick(&[1, 2, 4]));
+        let gang = draws.pick(&["anywhere", "anywhere", "spread", "packed"]);
+        return format!(
+            "tasks: [{{name: launcher, cpus: {cpus}}}, {{name: worker, tasks: {tasks}, gpus: {gpus}}}], gang: {gang}"
+        );
+    }
     let mut demand = match draws.between(0, 9) {
         0 => "gpus: 0.25".to_string(),
         1 => "gpu_memory: 30GiB".to_string(),

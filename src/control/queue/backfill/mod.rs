@@ -16,7 +16,7 @@ pub(super) mod ends;
 #[cfg(test)]
 mod future_tests;
 mod judged;
-mod kept;
+pub(super) mod kept;
 mod outlook;
 pub(super) mod plain;
 mod plan;

@@ -2,6 +2,8 @@
 //! demand would fit after each end. Both are kept from pass to pass. They are computed again only for nodes that have
 //! changed.
 
+use std::collections::BTreeMap;
+
 use smallvec::SmallVec;
 
 use super::bits::{contains, insert, nodes_of, word_count};
@@ -9,11 +11,13 @@ use super::table::Table;
 use super::time::{CLOSE, SECOND, down_to};
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
+use crate::queue::backfill::kept::Bound;
 use dryrack_event::Phase;
 use dryrack_fleet::{NodeStatus, Placement};
 use dryrack_ids::{AttemptId, NodeId};
-use dryrack_scheduler::{Outlook, room};
+use dryrack_scheduler::{Outlook, implied, is_by_room, room};
 use dryrack_units::{MilliCpu, SimDuration, SimTime};
+use dryrack_workload::Demand;
 
 /// The end of an attempt. Ends are sorted by time. At equal times, the lower replica index comes first.
 pub type AttemptEndTime = (SimTime, ReplicaIndex);
@@ -109,6 +113,9 @@ impl Rooms {
 #[derive(Default)]
 pub struct FutureEnds {
     generation: u64,
+    /// What single nodes say about each demand. An implied demand is no bound if a GPU uses part of the RAM.
+    bounds: BTreeMap<u32, Bound>,
+    has_pools: bool,
     lines: Vec<NodeEnds>,
     /// Ends in order, without attempts that never end.
     ends: Vec<End>,
@@ -120,6 +127,7 @@ pub struct FutureEnds {
 impl FutureEnds {
     /// Reads the current state of all nodes and attempts.
     pub fn begin(&mut self, core: &Core) {
+        self.has_pools = core.fleet.has_unified_gpus();
         self.lines.resize_with(core.fleet.len(), NodeEnds::default);
         let mut running: Vec<ReplicaIndex> = core.nodes.iter().flat_map(|node| node.replicas.iter().copied()).collect();
         running.sort_unstable();
@@ -172,20 +180,43 @@ impl FutureEnds {
         line.cores = cores;
     }
 
-    /// The room of all nodes for a demand, from their current state.
-    pub fn rooms(&mut self, core: &Core, demand: u32) -> &Rooms {
-        let place = demand as usize;
+    /// The demand that must have room on single nodes if this one fits: the demand itself if single nodes decide about it.
+    /// `None` if no such demand is known.
+    pub fn by_node<'a>(&'a self, core: &'a Core, number: u32) -> Option<&'a Demand> {
+        match &self.bounds[&number] {
+            Bound::Exact => Some(core.store.demand(number)),
+            Bound::Implied(demand) => Some(demand).filter(|_| !self.has_pools),
+            Bound::Nothing => None,
+        }
+    }
+
+    /// Learns what single nodes say about a demand, and counts their room for it in their current state. Returns whether
+    /// they say anything.
+    pub fn count_room(&mut self, core: &Core, number: u32) -> bool {
+        let options = &core.profile.scheduler;
+        let demand = core.store.demand(number);
+        self.bounds.entry(number).or_insert_with(|| match is_by_room(options, demand) {
+            true => Bound::Exact,
+            false => implied(options, demand).map_or(Bound::Nothing, Bound::Implied),
+        });
+        let Some(demand) = self.by_node(core, number).cloned() else { return false };
+        self.rooms(core, number, &demand);
+        true
+    }
+
+    fn rooms(&mut self, core: &Core, number: u32, demand: &Demand) {
+        let place = number as usize;
         if self.rooms.len() <= place {
             self.rooms.resize_with(place + 1, || None);
         }
         let rooms = self.rooms[place].get_or_insert_default();
         if rooms.read == self.generation {
-            return rooms;
+            return;
         }
         rooms.read = self.generation;
         rooms.nodes.resize_with(self.lines.len(), NodeRooms::default);
         rooms.nobody.resize(word_count(self.lines.len()), 0);
-        let (options, demand) = (&core.profile.scheduler, &core.store.demands[place].demand);
+        let options = &core.profile.scheduler;
         for (number, (line, of_node)) in self.lines.iter().zip(&mut rooms.nodes).enumerate() {
             if of_node.generation == line.generation {
                 continue;
@@ -200,10 +231,9 @@ impl FutureEnds {
             of_node.ready = first.map(|step| step.checked_sub(1).map_or(SimTime::ZERO, |end| line.ends[end].0));
         }
         rooms.gather();
-        rooms
     }
 
-    /// Returns the result of the last [`FutureEnds::rooms`]. Nothing may have changed since that call.
+    /// Returns the result of the last [`FutureEnds::count_room`]. Nothing may have changed since that call.
     pub fn known(&self, demand: u32) -> &Rooms {
         self.rooms[demand as usize].as_deref().expect("it was asked for")
     }
@@ -234,19 +264,31 @@ impl FutureEnds {
         })
     }
 
-    /// The current status of a node. Claims that ended attempts still keep are assumed to be free already.
-    pub fn status_now(&self, core: &Core, node: NodeId) -> NodeStatus {
-        status_now(core, node, &self.lines[node.index()])
+    /// The generation of a node's line, and how many of its attempts have ended by this moment.
+    pub fn state(&self, node: NodeId, by: Option<AttemptEndTime>) -> (u64, usize) {
+        (self.lines[node.index()].generation, self.step(node, by))
     }
 
-    /// The first time at which this many tasks, which may begin from a time on, fit on at least `least` of these nodes,
-    /// if all attempts end at their time limits. Also returns the end after which they fit; `None` if they fit now.
+    /// The status of a node after this many of its attempts have ended. Claims that ended attempts still keep are assumed
+    /// to be free already.
+    pub fn status_after(&self, core: &Core, node: NodeId, ended: usize) -> NodeStatus {
+        let line = &self.lines[node.index()];
+        let mut status = status_now(core, node, line);
+        for (_, replica) in &line.ends[..ended] {
+            give_back(core, &mut status, (node, placement_of(core, *replica)));
+        }
+        status
+    }
+
+    /// The first time at which a replica that may begin from a time on fits on at least `least` of these nodes, if all
+    /// attempts end at their time limits. `fits` says whether it fits once all attempts that end by a moment have ended.
+    /// Also returns the end after which it fits; `None` if it fits now.
     pub fn first_start(
         &self,
         rooms: &Rooms,
-        free: &[u64],
-        (tasks, least): (u32, u32),
+        (free, least): (&[u64], u32),
         (from, table): (SimTime, &Table),
+        mut fits: impl FnMut(Option<AttemptEndTime>) -> bool,
     ) -> Option<(SimTime, Option<AttemptEndTime>)> {
         let now = table.now;
         let over = match table.options.outlook {
@@ -254,7 +296,7 @@ impl FutureEnds {
             Outlook::FromStart | Outlook::FromNow => 0,
         };
         let by = over.checked_sub(1).map(|last| self.ends[last].at);
-        if self.has_room(rooms, free, by, tasks) {
+        if fits(by) {
             return Some((now, by));
         }
         // Before the time `ready`, too few nodes have room, so their room need not be added up.
@@ -268,7 +310,7 @@ impl FutureEnds {
                 close = close.saturating_mul(2);
             }
             let by = self.ends[last].at;
-            if by.0 >= ready && self.has_room(rooms, free, Some(by), tasks) {
+            if by.0 >= ready && fits(Some(by)) {
                 // An attempt that is over its time limit is about to end.
                 return Some((by.0.max(now.saturating_add(SECOND)), Some(by)));
             }
@@ -308,10 +350,13 @@ fn each_status(core: &Core, node: NodeId, line: &NodeEnds, mut each: impl FnMut(
     let mut status = status_now(core, node, line);
     each(&status);
     for (_, replica) in &line.ends {
-        let placement = core.store[*replica].placement.as_ref().expect("what runs has a place");
-        give_back(core, &mut status, (node, placement));
+        give_back(core, &mut status, (node, placement_of(core, *replica)));
         each(&status);
     }
+}
+
+fn placement_of(core: &Core, running: ReplicaIndex) -> &Placement {
+    core.store[running].placement.as_ref().expect("what runs has a place")
 }
 
 fn status_now(core: &Core, node: NodeId, line: &NodeEnds) -> NodeStatus {

@@ -15,35 +15,36 @@
 //! arrays that are planned as one, and passes that release their locks for a time.
 //!
 //! A pass stops after the last job that could begin now beside the reservations made so far. A later reservation would
-//! hold back no other job. The future of each node is kept from pass to pass ([`ahead`]), and the fleet is never
-//! copied. [`plain`] computes the same results without these shortcuts.
+//! hold back no other job. The future of each node is kept from pass to pass ([`ahead`]), so the fleet need not be
+//! copied. Only a demand about which single nodes do not decide, such as a gang of unequal tasks, is judged on a copy of
+//! the fleet ([`trial`]), of which there is one for each pass. [`plain`] computes the same results without these
+//! shortcuts.
 
 mod ahead;
 pub(super) mod bits;
 pub(super) mod plain;
 mod planned;
+mod search;
 pub(super) mod table;
 pub(super) mod time;
+mod trial;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::queue::Queue;
-use crate::queue::slurm::{Ground, InPartition};
+use crate::queue::slurm::InPartition;
 pub use ahead::FutureEnds;
 use dryrack_event::Reason;
-use dryrack_fleet::{NodeStatus, Placement};
 use dryrack_ids::NodeId;
-use dryrack_scheduler::{
-    Caching, Candidate, GangPlaces, Grouping, asks_for_readiness, is_by_room, nodes_among_neighbours,
-    place_among_neighbours,
-};
+use dryrack_scheduler::{Caching, Candidate, GangPlaces, Grouping, asks_for_itself, asks_for_readiness};
 use dryrack_units::{SimDuration, SimTime};
 use plain::{fleet_of, plan_plainly};
 use planned::Plan;
-use table::{SlotSearch, Table};
-use time::{SECOND, down_to, earlier, limit_of};
+use search::plan;
+use table::Table;
+use time::{SECOND, down_to, limit_of};
 
 /// The jobs that have a reservation, if each job may have only one.
 #[derive(Default)]
@@ -105,6 +106,7 @@ impl Queue {
             .then(|| plain::Table::new(now, core.profile.scheduler.slots, core.fleet.len()));
         let mut ahead = std::mem::take(&mut self.ahead);
         ahead.begin(core);
+        let mut trial = None;
         // Demands, limits and partitions for which no plan was found, with the number of changes in the pass at that time.
         let mut in_vain: BTreeMap<(u32, SimDuration, usize), u32> = BTreeMap::new();
         let mut open = FreeUntil::new();
@@ -133,7 +135,7 @@ impl Queue {
             }
             let plan = match in_vain.get(&(demand, length, own.section)) {
                 Some(then) if *then == changes => Plan::Nothing,
-                _ => plan(core, index, &mut ahead, &table, self.ground_of(core, *own)),
+                _ => plan(core, index, (&mut ahead, &mut trial), &table, self.ground_of(core, *own)),
             };
             if let Some(plain) = &plain {
                 let attempt = core.store[index].attempt_id();
@@ -157,7 +159,7 @@ impl Queue {
                     table.reserve(start, length, &set);
                     plain.iter_mut().for_each(|plain| plain.reserve(start, length, &nodes));
                 }
-                Plan::Nothing if is_by_room(&core.profile.scheduler, core.store.demand(demand)) => {
+                Plan::Nothing if !asks_for_itself(&core.profile.scheduler, core.store.demand(demand)) => {
                     in_vain.insert((demand, length, own.section), changes);
                 }
                 Plan::Nothing => {}
@@ -182,12 +184,7 @@ impl Queue {
     }
 }
 
-fn in_order(mut nodes: Vec<NodeId>) -> Vec<NodeId> {
-    nodes.sort_unstable();
-    nodes
-}
-
-/// Whether a replica fits now beside all reservations. A replica that does not fit now will not fit later in the pass
+/// Whether a replica may fit now beside all reservations, by the room of single nodes. A replica that does not fit now will not fit later in the pass
 /// either, because the pass only takes and reserves more. `changes` is the number of placements and reservations that
 /// the pass has made so far.
 fn may_start(
@@ -198,12 +195,11 @@ fn may_start(
     index: ReplicaIndex,
 ) -> bool {
     let number = core.store[index].demand;
-    let demand = core.store.demand(number);
-    if !is_by_room(&core.profile.scheduler, demand) {
+    if !ahead.count_room(core, number) {
         return true;
     }
-    ahead.rooms(core, number);
-    let (rooms, tasks) = (ahead.known(number), demand.tasks);
+    let tasks = ahead.by_node(core, number).map_or(0, |demand| demand.tasks);
+    let rooms = ahead.known(number);
     if rooms.total < u64::from(tasks) {
         return false;
     }
@@ -214,86 +210,4 @@ fn may_start(
         *known = changes;
     }
     table.now.saturating_add(limit_of(core, index)) < *until
-}
-
-/// Plans a replica on the nodes of `ground`, or on all nodes if it is `None`.
-fn plan(core: &Core, index: ReplicaIndex, ahead: &mut FutureEnds, table: &Table, ground: Option<Ground<'_>>) -> Plan {
-    let number = core.store[index].demand;
-    let demand = core.store.demand(number);
-    if !is_by_room(&core.profile.scheduler, demand) {
-        return plan_plainly(core, index, &table.plainly(), ground);
-    }
-    ahead.rooms(core, number);
-    let (ahead, rooms, length) = (&*ahead, ahead.known(number), limit_of(core, index));
-    if rooms.most == 0 {
-        return Plan::Nothing;
-    }
-    let needed = (demand.tasks, demand.tasks.div_ceil(rooms.most));
-    let (mut free, mut nodes) = (vec![0; table.words()], vec![0; table.words()]);
-    let end_of_window = table.now.saturating_add(table.options.window);
-    let opens = |from: SimTime| {
-        let opens = ground.and_then(|ground| ground.opens(from, length, table.options.resolution));
-        opens.filter(|opens| *opens < end_of_window)
-    };
-    let mut from = table.now;
-    while from <= end_of_window && !ground.is_some_and(|ground| ground.is_over(from)) {
-        let usable = ground.as_ref().map(|ground| ground.bits(from, length));
-        let found = table.search((from, length), usable.as_deref(), &mut free, needed.1, |at| rooms.ready_by(at));
-        let mut later = match found {
-            SlotSearch::Free(later) => earlier(later, opens(from)),
-            SlotSearch::TooEarly(later) => {
-                from = opens(from).map_or(later, |opens| opens.min(later));
-                continue;
-            }
-        };
-        let Some((start, by)) = ahead.first_start(rooms, &free, needed, (from, table)) else {
-            let Some(later) = later else { return Plan::Nothing };
-            from = later;
-            continue;
-        };
-        let mut start = start.max(from);
-        let taken = || nodes_among_neighbours(demand, ahead.standing(rooms, &free, by)).expect("there is room");
-        if start <= table.now && !is_completing_on(core, &taken()) {
-            return Plan::Start(place_now(core, index, ahead, rooms, &free), bits::nodes_of(&free).collect());
-        }
-        if start <= table.now {
-            (start, later) = (table.now.saturating_add(SECOND), None);
-        }
-        if let Some(later) = later.filter(|later| start > *later) {
-            from = later;
-            continue;
-        }
-        if start > end_of_window {
-            return Plan::Nothing;
-        }
-        let taken = taken();
-        nodes.fill(0);
-        taken.iter().for_each(|node| bits::insert(&mut nodes, *node));
-        if !table.is_taken(start, length, &nodes) {
-            return Plan::Reserve(start, in_order(taken));
-        }
-        // Planning again from the same time would give the same result.
-        if start == from {
-            return Plan::Nothing;
-        }
-        from = start;
-    }
-    Plan::Nothing
-}
-
-/// The place of a replica that begins now on these nodes. The nodes must have room for it.
-fn place_now(core: &Core, index: ReplicaIndex, ahead: &FutureEnds, rooms: &ahead::Rooms, free: &[u64]) -> Candidate {
-    let replica = &core.store[index];
-    let demand = core.store.demand(replica.demand);
-    let with_room = ahead.standing(rooms, free, None).filter(|(_, room, _)| *room > 0);
-    let nodes: Vec<(NodeId, NodeStatus)> = with_room.map(|(node, ..)| (node, ahead.status_now(core, node))).collect();
-    let context = core.context(replica.attempt_id());
-    let found = place_among_neighbours(&core.profile.scheduler, demand, context, &core.fleet, &nodes);
-    found.expect("there is room")
-}
-
-/// Whether an attempt is completing on these nodes, so that its resources are about to be free.
-fn is_completing_on(core: &Core, nodes: &[NodeId]) -> bool {
-    let touched = |kept: &Placement| nodes.iter().any(|node| kept.touches(*node));
-    core.kept.claims.values().any(touched)
 }
