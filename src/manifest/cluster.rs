@@ -9,7 +9,7 @@ use dryrack_kueue::objects::{ClusterQueueSpec, CohortSpec, Named, ResourceFlavor
 use dryrack_units::SimDuration;
 use dryrack_yaml::{Report, Span};
 
-use super::ended::has_ended;
+use super::ended::{deleted, deletion_began, has_ended, is_bound};
 use super::typed::typed;
 use crate::api::{
     DeviceClass, DisruptionBudget, Namespace, Node, Pod, PodController, PodSpec, PriorityClass, ReplicationController,
@@ -17,7 +17,7 @@ use crate::api::{
 };
 use crate::controllers::{Controller, StatedPod, Terms};
 use crate::defaults::{self, Classes, Origin};
-use crate::expand::{self, job_deadline};
+use crate::expand::{self, job_deadline, pods_left};
 use crate::kinds::Kind;
 use crate::namespaces;
 use crate::owners::Owners;
@@ -257,6 +257,11 @@ impl Builder<'_> {
         own.fold(Terms::default(), Terms::or)
     }
 
+    /// Whether an object or one of its owners is being deleted.
+    pub fn is_being_deleted(&self, index: usize) -> bool {
+        self.owners.chain(index).iter().any(|index| deleted(&self.manifests.objects[*index]).is_some())
+    }
+
     /// The spec of a pod with all defaults.
     pub fn pod(&mut self, mut pod: Map<String, Value>, span: Span) -> Option<Pod> {
         let origin = Origin::of(pod.get("metadata"));
@@ -275,18 +280,22 @@ impl Builder<'_> {
     /// Adds the pods of the files. Returns the claims that are made for them, by namespace.
     fn pods(&mut self, cluster: &mut Cluster) -> Vec<(Arc<str>, MadeClaim, Span)> {
         let mut claims = Vec::new();
-        let mut ended = 0;
+        let (mut ended, mut gone) = (0, 0);
         for (index, object) in self.manifests.objects.iter().enumerate() {
             let created = created(object);
             if object.kind == Kind::Pod || object.kind.is_controller() {
                 cluster.earliest = cluster.earliest.into_iter().chain(created).min();
             }
-            cluster.latest = cluster.latest.into_iter().chain(created).max();
+            cluster.latest = cluster.latest.into_iter().chain(created).chain(deletion_began(object)).max();
             if object.kind != Kind::Pod {
                 continue;
             }
             if has_ended(object) {
                 ended += 1;
+                continue;
+            }
+            if deleted(object).is_some() && !is_bound(object) {
+                gone += 1;
                 continue;
             }
             let mut value = object.value.clone();
@@ -299,13 +308,28 @@ impl Builder<'_> {
             let owner = self.owners.owner(index).map(|owner| &self.manifests.objects[owner]);
             let job = owner.filter(|owner| owner.kind == Kind::Job);
             let of_job = job.and_then(|job| job_deadline(job.value.get("spec")?.as_object()?, job));
+            let at_a_time = job.and_then(|job| pods_left(job.value.get("spec")?.as_object()?, Some(job)).1);
             let owner = owner.map(|it| (it.kind, Arc::from(format!("{}/{}", it.namespace(), it.name()))));
             let deadline = seconds(object.value.get("spec").and_then(|spec| spec.get("activeDeadlineSeconds")));
             let Some(pod) = self.pod(value, object.span) else { continue };
             cluster.latest = cluster.latest.into_iter().chain(pod.status.start_time).max();
             let terms = self.terms(index);
-            cluster.pods.push(StatedPod { pod, created, terms, deadline, of_job, owner, span: object.span });
+            let deleted = deleted(object);
+            let is_replaced = !self.is_being_deleted(index);
+            cluster.pods.push(StatedPod {
+                pod,
+                created,
+                deleted,
+                is_replaced,
+                terms,
+                deadline,
+                of_job,
+                at_a_time,
+                owner,
+                span: object.span,
+            });
         }
+        self.unused.left_out("a pod on no node is being deleted", gone);
         self.unused.left_out("a pod has ended (phase Succeeded or Failed)", ended);
         claims
     }

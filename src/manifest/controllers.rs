@@ -1,5 +1,6 @@
 //! Controllers and the pods that they make.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::Kind;
@@ -38,11 +39,17 @@ impl Terms {
 pub struct StatedPod {
     pub pod: Pod,
     pub created: Option<Seconds>,
+    /// When the grace period of a pod that is being deleted ends.
+    pub deleted: Option<Seconds>,
+    /// Whether its controller makes another pod when this one is gone.
+    pub is_replaced: bool,
     pub terms: Terms,
     /// The time after which Kubernetes ends the pod, from the start of the pod.
     pub deadline: Option<SimDuration>,
     /// The deadline of the Job that made the pod.
     pub of_job: Option<JobDeadline>,
+    /// How many pods of its Job may run at a time, if that does not want all of them at a time.
+    pub at_a_time: Option<u32>,
     /// The controller that made the pod, as `namespace/name`.
     pub owner: Option<(Kind, Arc<str>)>,
     pub span: Span,
@@ -59,6 +66,8 @@ pub struct Controller {
     pub created: Option<Seconds>,
     pub terms: Terms,
     pub sets: Vec<PodSet>,
+    /// Whether some of its pods are in the files.
+    pub has_pods: bool,
     /// Whether it makes no pods for now.
     pub is_suspended: bool,
     /// How often a failed pod is replaced. `None` without a limit.
@@ -83,6 +92,8 @@ pub struct PodSet {
     pub name: Arc<str>,
     /// The pods to make, by their numbers. Pods of these files that exist already are left out.
     pub numbers: Vec<u32>,
+    /// When a pod is made that has the name or the node of one that is being deleted, from the beginning of the run.
+    pub after: BTreeMap<u32, SimDuration>,
     /// How many of the pods may run at a time, if not all of them.
     pub parallelism: Option<u32>,
     /// The smallest number of pods with which Kueue may admit the controller.

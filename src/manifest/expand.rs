@@ -1,11 +1,11 @@
 //! The pods that each controller makes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::ended::{has_ended, is_done};
+use super::ended::{deleted, grace_left, has_ended, is_done};
 use crate::api::{Labels, Seconds};
 use crate::cluster::{Builder, ClaimTemplate, Cluster, created, seconds, terms};
 use crate::controllers::{Controller, JobDeadline, Naming, PodSet, QueuePriority, Terms};
@@ -24,7 +24,7 @@ const PRIORITY_CLASS: &str = "kueue.x-k8s.io/priority-class";
 
 /// Adds the controllers of the files that have pods to make.
 pub fn controllers(builder: &mut Builder<'_>, cluster: &mut Cluster) {
-    let (mut done, mut represented, mut nowhere) = (0, 0, 0);
+    let (mut done, mut leaving, mut represented, mut nowhere) = (0, 0, 0, 0);
     for (index, object) in builder.manifests.objects.iter().enumerate() {
         let is_queued = object.kind == Kind::QueuedWorkload;
         if !object.kind.is_controller() && !is_queued {
@@ -32,6 +32,10 @@ pub fn controllers(builder: &mut Builder<'_>, cluster: &mut Cluster) {
         }
         if is_done(object) {
             done += 1;
+            continue;
+        }
+        if builder.is_being_deleted(index) {
+            leaving += 1;
             continue;
         }
         if is_queued && builder.owners.owner(index).is_some() {
@@ -67,6 +71,7 @@ pub fn controllers(builder: &mut Builder<'_>, cluster: &mut Cluster) {
     }
     builder.unused.left_out("no Node of the manifests takes a pod of the DaemonSet", nowhere);
     builder.unused.left_out("the work is done", done);
+    builder.unused.left_out("it is being deleted, so it makes no pods", leaving);
     builder.unused.left_out("Kueue made it for an object of these files", represented);
 }
 
@@ -115,6 +120,7 @@ fn controller(builder: &mut Builder<'_>, index: usize, object: &Object, cluster:
         created: created(object),
         terms: builder.terms(index),
         sets: Vec::new(),
+        has_pods: false,
         is_suspended: spec.get("suspend").and_then(Value::as_bool) == Some(true)
             || spec.get("active").and_then(Value::as_bool) == Some(false),
         backoff_limit: (object.kind == Kind::Job).then(|| count(spec.get("backoffLimit"), BACKOFF_LIMIT)),
@@ -129,7 +135,7 @@ fn controller(builder: &mut Builder<'_>, index: usize, object: &Object, cluster:
         return None;
     }
     controller.sets = sets;
-    without_existing(builder, index, &mut controller);
+    without_existing(builder, index, &mut controller, cluster.latest);
     Some(controller)
 }
 
@@ -143,12 +149,15 @@ impl Builder<'_> {
 }
 
 /// Leaves out the numbers of pods that are in the files already.
-fn without_existing(builder: &Builder<'_>, index: usize, controller: &mut Controller) {
+fn without_existing(builder: &Builder<'_>, index: usize, controller: &mut Controller, latest: Option<Seconds>) {
     let children = builder.owners.children(index).iter().map(|child| &builder.manifests.objects[*child]);
-    let alive: Vec<&Object> = children.filter(|child| child.kind == Kind::Pod && !has_ended(child)).collect();
+    let pods = children.filter(|child| child.kind == Kind::Pod && !has_ended(child));
+    let (leaving, alive): (Vec<&Object>, Vec<&Object>) = pods.partition(|pod| deleted(pod).is_some());
+    wait_for(&leaving, controller, latest);
     if alive.is_empty() {
         return;
     }
+    controller.has_pods = true;
     let names: BTreeSet<&str> = alive.iter().map(|pod| pod.name()).collect();
     for set in &mut controller.sets {
         if let Naming::Nodes { nodes, .. } = &set.naming {
@@ -178,6 +187,23 @@ fn without_existing(builder: &Builder<'_>, index: usize, controller: &mut Contro
         };
         set.numbers.retain(|number| !taken.contains(number));
         set.numbers.truncate(left);
+    }
+}
+
+/// Lets pods wait for those that are being deleted, if they get the same name or the same node.
+fn wait_for(leaving: &[&Object], controller: &mut Controller, latest: Option<Seconds>) {
+    let keeps_names = matches!(controller.kind, Kind::StatefulSet | Kind::DaemonSet | Kind::LeaderWorkerSet);
+    for (pod, end) in leaving.iter().filter(|_| keeps_names).filter_map(|pod| Some((*pod, deleted(pod)?))) {
+        let on = at(&pod.value, &["spec", "nodeName"]).and_then(Value::as_str);
+        for set in &mut controller.sets {
+            let is_it = |number: &&u32| match &set.naming {
+                Naming::Nodes { nodes, .. } => on == Some(&*nodes[**number as usize]),
+                Naming::Numbered { .. } | Naming::Groups { .. } => set.name_of(**number) == pod.name(),
+            };
+            if let Some(number) = set.numbers.iter().find(is_it) {
+                set.after.insert(*number, grace_left(end, latest));
+            }
+        }
     }
 }
 
@@ -256,6 +282,7 @@ impl Maker<'_, '_> {
         Some(PodSet {
             name: Arc::from(""),
             numbers,
+            after: BTreeMap::new(),
             parallelism: None,
             min_count: None,
             has_completions: false,
@@ -277,14 +304,7 @@ impl Maker<'_, '_> {
         of_set: Option<(&str, &[(&str, &str)])>,
     ) -> Option<PodSet> {
         let name = of_set.map_or(&*self.controller.name, |(name, _)| name).to_string();
-        let parallelism = count(spec.get("parallelism"), 1);
-        let completions = spec.get("completions").map(|value| count(Some(value), 1));
-        let succeeded = match of_set {
-            None => self.succeeded(object),
-            Some(_) => 0,
-        };
-        // Without `completions`, the job has as many pods as may run at a time.
-        let left = completions.map_or(parallelism, |completions| completions.saturating_sub(succeeded));
+        let (left, at_a_time) = pods_left(spec, of_set.is_none().then_some(object));
         let uid = self.controller.uid.to_string();
         let mut labels = vec![("job-name", name.as_str()), ("batch.kubernetes.io/job-name", name.as_str())];
         if !uid.is_empty() && of_set.is_none() {
@@ -299,8 +319,9 @@ impl Maker<'_, '_> {
         };
         let template = spec.get("template").and_then(Value::as_object).cloned();
         let mut set = self.set(template, &labels, left, naming)?;
-        set.has_completions = completions.is_some();
-        set.parallelism = (parallelism < left).then_some(parallelism);
+        set.has_completions = spec.contains_key("completions");
+        set.parallelism = at_a_time;
+        let succeeded = if of_set.is_none() { succeeded(object) } else { 0 };
         if is_indexed && succeeded > 0 {
             set.numbers.iter_mut().for_each(|number| *number += succeeded);
         }
@@ -309,11 +330,6 @@ impl Maker<'_, '_> {
         set.min_count = minimum;
         set.of_job = job_deadline(spec, object);
         Some(set)
-    }
-
-    /// The number of pods of a job that have succeeded.
-    fn succeeded(&self, object: &Object) -> u32 {
-        count(at(&object.value, &["status", "succeeded"]), 0)
     }
 
     fn job_set(&mut self, spec: &Map<String, Value>, object: &Object) -> Vec<PodSet> {
@@ -418,6 +434,21 @@ impl Maker<'_, '_> {
         set.naming = Naming::Nodes { prefix, nodes };
         Some(set)
     }
+}
+
+/// The number of pods of a Job that must still succeed, and how many of them may run at a time, if not all. `object` has
+/// the status of the Job.
+pub fn pods_left(spec: &Map<String, Value>, object: Option<&Object>) -> (u32, Option<u32>) {
+    let parallelism = count(spec.get("parallelism"), 1);
+    let completions = spec.get("completions").map(|value| count(Some(value), 1));
+    // Without `completions`, the job has as many pods as may run at a time.
+    let left = completions.map_or(parallelism, |all| all.saturating_sub(object.map_or(0, succeeded)));
+    (left, (parallelism < left).then_some(parallelism))
+}
+
+/// The number of pods of a job that have succeeded.
+fn succeeded(object: &Object) -> u32 {
+    count(at(&object.value, &["status", "succeeded"]), 0)
 }
 
 /// The deadline of a Job with this spec.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::ended::{has_ended, is_done};
+use crate::ended::{deleted, has_ended, is_bound, is_done};
 use crate::kinds::{Kind, known};
 use crate::read::{Manifests, Object};
 
@@ -67,7 +67,7 @@ impl Manifests {
     pub fn current(&self) -> impl Iterator<Item = &Object> {
         let owners = Owners::of(self);
         let is_idle = move |index: Index, object: &Object| match object.kind {
-            Kind::Pod => has_ended(object),
+            Kind::Pod => has_ended(object) || (deleted(object).is_some() && !is_bound(object)),
             Kind::QueuedWorkload => is_done(object) || owners.owner(index).is_some(),
             // Old revisions of a deployment are replica sets of no pods.
             Kind::ReplicaSet => {

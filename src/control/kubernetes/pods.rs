@@ -90,6 +90,7 @@ pub fn pod_of_attempt(
     if attempt.number > 1 {
         pod.spec.node_name = None;
         pod.status.start_time = None;
+        pod.metadata.deletion_timestamp = None;
     }
     // The stated claims that are made from templates belong to the first pod of the job alone.
     if (attempt.replica, attempt.number) != (0, 1) {

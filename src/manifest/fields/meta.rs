@@ -41,12 +41,11 @@ pub const QUIET_ANNOTATIONS: [&str; 3] = [
 ];
 
 /// Fields that the API server keeps for itself. They are not counted.
-pub const META_QUIET: [&str; 8] = [
+pub const META_QUIET: [&str; 7] = [
     "resourceVersion",
     "generation",
     "managedFields",
     "selfLink",
-    "deletionGracePeriodSeconds",
     "blockOwnerDeletion",
     "apiVersion",
     "creationTimestamp",
@@ -64,9 +63,10 @@ pub const META: Fields = Fields::of(
         ("ownerReferences", Shape::List(&Shape::Fields(&OWNER))),
         ("creationTimestamp", Shape::Time),
         ("deletionTimestamp", Shape::Time),
+        ("deletionGracePeriodSeconds", Shape::LONG),
     ],
 )
-.unused("resourceVersion generation managedFields selfLink deletionGracePeriodSeconds finalizers clusterName");
+.unused("resourceVersion generation managedFields selfLink finalizers clusterName");
 
 pub const METADATA: Shape = Shape::Fields(&META);
 

@@ -1,10 +1,12 @@
 //! Pods and controllers as jobs: a controller is one job, and each of its pods a replica.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use dryrack_kubernetes::cluster::{PodInfo, Resource};
-use dryrack_manifest::{Cluster, Controller, JobDeadline, Kind, MadeClaim, Object, PodSet, StatedPod, Terms};
+use dryrack_manifest::{
+    Cluster, Controller, JobDeadline, Kind, LEFT, MadeClaim, Object, PodSet, StatedPod, Terms, grace_left,
+};
 use dryrack_objects::{Pod, ResourceClaim, Seconds};
 use dryrack_units::{Bytes, MilliCpu, Permille, SimDuration, SimTime};
 use dryrack_workload::{
@@ -21,6 +23,10 @@ struct Named {
     namespace: Arc<str>,
     name: Arc<str>,
     created: Option<Seconds>,
+    /// Whether the pod is being deleted.
+    is_leaving: bool,
+    /// Whether it is yet to be made by a controller whose other pods exist.
+    is_missing: bool,
     draft: Draft,
 }
 
@@ -29,17 +35,27 @@ struct Named {
 const JOB_BACKOFF: (SimDuration, SimDuration) = (SimDuration::from_secs(10), SimDuration::from_secs(600));
 /// The pause before another controller replaces a pod.
 const REPLACED_AFTER: SimDuration = SimDuration::from_secs(1);
-/// The run time that is left of a pod that runs longer than it should.
-const LEFT: SimDuration = SimDuration::from_secs(1);
 
 /// The jobs of a cluster, and the claims that are made for the pods of controllers. The order decides which of the pods
-/// that arrive at one instant is tried first: the objects with a time of creation by that time, then the others, and on
-/// a tie as `objects` has them.
+/// that arrive at one instant is tried first: the objects with a time of creation by that time, then the others, on a tie
+/// as `objects` has them, and at last the pods that controllers make beside those that exist.
 pub(super) fn drafts(cluster: &Cluster, objects: &[Object], report: &mut Report) -> (Vec<Draft>, Vec<ResourceClaim>) {
     let (mut jobs, mut claims) = (Vec::new(), Vec::new());
+    // How many pods of each Job run already.
+    let mut running: BTreeMap<&Arc<str>, u32> = BTreeMap::new();
     for stated in &cluster.pods {
         let queued = queued::of_pod(stated, cluster, report);
-        jobs.push(stated_pod(stated, cluster.latest, queued));
+        let mut job = stated_pod(stated, cluster, queued);
+        if let (Some(most), Some((_, owner))) = (stated.at_a_time.filter(|_| !job.is_leaving), &stated.owner) {
+            let limit = RunLimit::ArrayTasks { array: Arc::clone(owner), most };
+            let running = running.entry(owner).or_default();
+            *running += u32::from(stated.pod.spec.node_name.is_some());
+            // More pods than the Job wants now may run.
+            if stated.pod.spec.node_name.is_none() || *running <= most {
+                Arc::make_mut(&mut job.draft.arrival.spec).run_limit = Some(Box::new(limit));
+            }
+        }
+        jobs.push(job);
     }
     let mut suspended = Vec::new();
     for controller in &cluster.controllers {
@@ -61,7 +77,7 @@ pub(super) fn drafts(cluster: &Cluster, objects: &[Object], report: &mut Report)
     for (place, object) in objects.iter().enumerate() {
         places.entry(object.span).or_insert(place);
     }
-    jobs.sort_by_key(|job| (job.created.is_none(), job.created, places.get(&job.draft.span).copied()));
+    jobs.sort_by_key(|job| (job.is_missing, job.created.is_none(), job.created, places.get(&job.draft.span).copied()));
     (named(jobs), claims)
 }
 
@@ -74,7 +90,15 @@ fn described(suspended: &[&Controller]) -> String {
 }
 
 /// Gives each job the name of its pod or controller, with the namespace where the name alone would be ambiguous.
-fn named(jobs: Vec<Named>) -> Vec<Draft> {
+fn named(mut jobs: Vec<Named>) -> Vec<Draft> {
+    let stay = jobs.iter().filter(|job| !job.is_leaving);
+    let stay: BTreeSet<_> = stay.map(|job| (Arc::clone(&job.namespace), Arc::clone(&job.name))).collect();
+    // The controller makes another pod of the name.
+    for job in jobs.iter_mut().filter(|job| job.is_leaving) {
+        if stay.contains(&(Arc::clone(&job.namespace), Arc::clone(&job.name))) {
+            job.name = Arc::from(format!("{}-terminating", job.name));
+        }
+    }
     let mut uses: BTreeMap<Arc<str>, usize> = BTreeMap::new();
     jobs.iter().for_each(|job| *uses.entry(Arc::clone(&job.name)).or_default() += 1);
     let name = |job: Named| {
@@ -89,8 +113,8 @@ fn named(jobs: Vec<Named>) -> Vec<Draft> {
     jobs.into_iter().map(name).collect()
 }
 
-fn stated_pod(stated: &StatedPod, latest: Option<Seconds>, queued: Option<Arc<QueuedWorkload>>) -> Named {
-    let mut pod = stated.pod.clone();
+fn stated_pod(stated: &StatedPod, cluster: &Cluster, queued: Option<Arc<QueuedWorkload>>) -> Named {
+    let (mut pod, latest) = (stated.pod.clone(), cluster.latest);
     let is_bound = pod.spec.node_name.is_some();
     // The run begins at the latest time that the objects state. A pod that runs began before.
     let age = match (pod.status.start_time, latest) {
@@ -101,8 +125,11 @@ fn stated_pod(stated: &StatedPod, latest: Option<Seconds>, queued: Option<Arc<Qu
         _ => SimDuration::ZERO,
     };
     let left = |time: SimDuration| time.saturating_sub(age).max(LEFT);
-    let is_replaced = stated.owner.as_ref().is_some_and(|(kind, _)| *kind != Kind::Job && *kind != Kind::JobSet);
-    let retry = match (&stated.owner, is_replaced) {
+    let grace_left = stated.deleted.map(|deleted| grace_left(deleted, latest));
+    pod.metadata.deletion_timestamp = grace_left.map(|left| Seconds((left.as_nanos() / 1_000_000_000) as i64));
+    let owner = stated.owner.as_ref().filter(|_| stated.is_replaced);
+    let is_replaced = owner.is_some_and(|(kind, _)| *kind != Kind::Job && *kind != Kind::JobSet);
+    let retry = match (owner, is_replaced) {
         (None, _) => Some(0),
         (Some(_), true) => None,
         (Some(_), false) => Some(6),
@@ -117,7 +144,12 @@ fn stated_pod(stated: &StatedPod, latest: Option<Seconds>, queued: Option<Arc<Qu
         queued: queued.map(|workload| Arc::new(QueuedPart { workload, pod_set: Some(0) })),
         ..spec(pod)
     };
-    Named { namespace, name, created: stated.created, draft: draft(spec, terms, stated.span) }
+    let mut draft = draft(spec, terms, stated.span);
+    if let Some(left) = grace_left {
+        draft.cancel_at = draft.arrival.at.checked_add(left);
+        Arc::make_mut(&mut draft.arrival.behavior).stop = SimDuration::ZERO;
+    }
+    Named { namespace, name, created: stated.created, is_leaving: grace_left.is_some(), is_missing: false, draft }
 }
 
 /// The deadline of a Job, which all its pods share. `latest` is the time at which the run begins.
@@ -205,10 +237,10 @@ fn made_pods(
         queued: managed.part(controller, place, number),
         ..spec(pod)
     };
-    let add = |name: Arc<str>, spec: JobSpec, jobs: &mut Vec<Named>| {
-        let draft = draft(spec, set.terms, controller.span);
+    let add = |name: Arc<str>, (spec, after): (JobSpec, Option<SimDuration>), jobs: &mut Vec<Named>| {
+        let draft = draft(spec, Terms { at: set.terms.at.max(after), ..set.terms }, controller.span);
         let (namespace, created) = (Arc::clone(&controller.namespace), controller.created);
-        jobs.push(Named { namespace, name, created, draft });
+        jobs.push(Named { namespace, name, created, is_leaving: false, is_missing: controller.has_pods, draft });
     };
     let prefix = set.prefix();
     let count = set.numbers.len() as u32;
@@ -218,7 +250,7 @@ fn made_pods(
             None => {
                 // The index of each pod is left out, because all are replicas of one job.
                 let spec = JobSpec { replicas: count, ..base(set.template.clone(), 0) };
-                add(prefix, spec, jobs);
+                add(prefix, (spec, None), jobs);
                 if let Some(job) = jobs.last_mut() {
                     Arc::make_mut(&mut job.draft.arrival.behavior).together = Some(count);
                 }
@@ -233,13 +265,13 @@ fn made_pods(
     let are_alike = !set.pods_differ() && !managed.is_apart();
     if are_alike && set.parallelism.is_none() && is_whole && count > 1 {
         let spec = JobSpec { replicas: count, ..base(set.template.clone(), 0) };
-        return add(prefix, spec, jobs);
+        return add(prefix, (spec, None), jobs);
     }
     // Kueue admits as many pods as may run at a time, and admission lets the others go in turn.
     let limit = set
         .parallelism
         .filter(|_| managed.is_not())
-        .map(|most| RunLimit::ArrayTasks { array: Arc::clone(&prefix), most });
+        .map(|most| RunLimit::ArrayTasks { array: Arc::from(format!("{}/{prefix}", controller.namespace)), most });
     for number in &set.numbers {
         let pod = set.pod(*number);
         let name = Arc::clone(&pod.metadata.name);
@@ -250,7 +282,7 @@ fn made_pods(
         // A controller with one pod is known by its own name.
         let name = if count == 1 && !is_numbered(controller.kind) { Arc::clone(&prefix) } else { name };
         let spec = JobSpec { run_limit: limit.clone().map(Box::new), ..base(pod, *number) };
-        add(name, spec, jobs);
+        add(name, (spec, set.after.get(number).copied()), jobs);
     }
 }
 

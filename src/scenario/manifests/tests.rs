@@ -65,7 +65,7 @@ fn controllers_are_jobs_and_their_pods_are_replicas() {
         (3, Restart::Always, Some(None))
     );
     assert_eq!(web.demand.gpus().map(|gpus| gpus.count), Some(1));
-    let limit = Some(Box::new(RunLimit::ArrayTasks { array: "train".into(), most: 2 }));
+    let limit = Some(Box::new(RunLimit::ArrayTasks { array: "default/train".into(), most: 2 }));
     assert_eq!((&train.run_limit, train.retry.as_ref().map(|retry| retry.limit)), (&limit, Some(Some(1))));
     // The pods of the Job are jobs here, so they share its deadline.
     let deadline = train.shared_deadline.as_deref().map(|deadline| (&*deadline.group, deadline.after));
