@@ -114,7 +114,8 @@ fn named(mut jobs: Vec<Named>) -> Vec<Draft> {
 }
 
 fn stated_pod(stated: &StatedPod, cluster: &Cluster, queued: Option<Arc<QueuedWorkload>>) -> Named {
-    let (mut pod, latest) = (stated.pod.clone(), cluster.latest);
+    let latest = cluster.latest;
+    let mut pod = queued::admitted(stated.pod.clone(), queued.is_some(), cluster);
     let is_bound = pod.spec.node_name.is_some();
     // The run begins at the latest time that the objects state. A pod that runs began before.
     let age = match (pod.status.start_time, latest) {
@@ -235,7 +236,7 @@ fn made_pods(
         restart: if is_job { Restart::Never } else { Restart::Always },
         retry: Some(Box::new(retry_policy(if is_job { controller.backoff_limit.or(Some(6)) } else { None }, !is_job))),
         queued: managed.part(controller, place, number),
-        ..spec(pod)
+        ..spec(queued::admitted(pod, !managed.is_not(), cluster))
     };
     let add = |name: Arc<str>, (spec, after): (JobSpec, Option<SimDuration>), jobs: &mut Vec<Named>| {
         let draft = draft(spec, Terms { at: set.terms.at.max(after), ..set.terms }, controller.span);

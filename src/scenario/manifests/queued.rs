@@ -18,6 +18,11 @@ pub type Applied = Vec<(SimTime, Arc<str>)>;
 /// The label that names the LocalQueue.
 const QUEUE: &str = "kueue.x-k8s.io/queue-name";
 
+/// The labels of the pods of a job that Kueue has started.
+const STARTED: [&str; 2] = ["kueue.x-k8s.io/podset", "kueue.x-k8s.io/tas"];
+/// The scheduling gates of Kueue.
+const GATES: [&str; 2] = ["kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology"];
+
 type Key = (Kind, Arc<str>, Arc<str>);
 
 /// The inputs that create and change the objects, in order of time.
@@ -273,6 +278,16 @@ fn requests(pod: &Pod) -> ResourceList {
         }
     }
     list
+}
+
+/// The pod without the gates that Kueue puts on it and removes when it admits it, because a pod waits for its admission
+/// before the scheduler sees it. Kueue labels the pods of the jobs that it starts.
+pub(super) fn admitted(mut pod: Pod, is_queued: bool, cluster: &Cluster) -> Pod {
+    let is_started = || STARTED.iter().any(|label| pod.metadata.labels.contains_key(*label));
+    if is_queued || (!cluster.queues.stated.is_empty() && is_started()) {
+        pod.spec.scheduling_gates.retain(|gate| !GATES.contains(&&*gate.name));
+    }
+    pod
 }
 
 /// The workload of a pod that is in the files itself; `None` if Kueue does not manage it or it is on a node already.
