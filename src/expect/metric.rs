@@ -125,7 +125,7 @@ impl<'a> Figures<'a> {
             let (values, without) = figure.series.values(accounts, |replica| {
                 let is_taken = figure.of.takes(replica);
                 if is_taken {
-                    so_far.extend(figure.series.at_least(replica, accounts, replica.submitted));
+                    so_far.extend(figure.series.at_least(replica, accounts));
                     turned_away += usize::from(replica.is_turned_away && figure.series.is_wait());
                 }
                 is_taken
@@ -155,9 +155,8 @@ impl<'a> Figures<'a> {
         for of in [Series::QueueWait, Series::StartWait, Series::Turnaround, Series::BoundedSlowdown] {
             let (mut values, mut open, mut replicas) = (Vec::new(), Vec::new(), Replicas::default());
             accounts.each_row(|replica| {
-                let since = if of == Series::StartWait { replica.submitted } else { replica.wanted };
-                let over = of.of(&replica, since);
-                let so_far = of.at_least(&replica, accounts, since);
+                let over = of.of(&replica);
+                let so_far = of.at_least(&replica, accounts);
                 let is_turned_away = replica.is_turned_away && of.is_wait();
                 replicas.turned_away += usize::from(is_turned_away);
                 replicas.waiting += usize::from(so_far.is_some());

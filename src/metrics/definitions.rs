@@ -46,7 +46,7 @@ metrics! {
     "queue_wait_p50_seconds", "s": "median of these times", "quantiles by nearest rank: Hyndman and Fan, The American Statistician 50(4), 1996, definition 1";
     "queue_wait_p95_seconds", "s": "95th percentile of these times", "quantiles by nearest rank: Hyndman and Fan, The American Statistician 50(4), 1996, definition 1";
     "queue_wait_max_seconds", "s": "longest of these times", "";
-    "start_wait_mean_seconds", "s": "mean time from the submission of a job to the first start of each replica: the wait in the queue and, for example, the creation of an instance and a download. Replicas that never started do not count", "";
+    "start_wait_mean_seconds", "s": "mean time from the submission of a job to the first start of each replica: the wait in the queue and, for example, the creation of an instance and a download. For a replica that was added later, the time begins with the scale-up. Replicas that never started do not count", "";
     "start_wait_p95_seconds", "s": "95th percentile of these times", "quantiles by nearest rank: Hyndman and Fan, The American Statistician 50(4), 1996, definition 1";
     "placed", "part": "fraction of all replicas that were placed at least once. Only these count in the metrics of waiting", "";
     "bounded_slowdown_mean", "ratio": "mean of max(1, (end - submission) / max(run time of the last attempt, 10 s)) over completed replicas", "Feitelson, Metrics for Parallel Job Scheduling and Their Convergence, JSSPP 2001";
@@ -218,7 +218,7 @@ impl<'a> Rows<'a> {
 
     fn add(&mut self, replica: Row<'a>) {
         self.waits.extend(replica.placed.map(|at| at.since(replica.wanted).as_nanos()));
-        self.start_waits.extend(replica.started.map(|at| at.since(replica.submitted).as_nanos()));
+        self.start_waits.extend(replica.started.map(|at| at.since(replica.wanted).as_nanos()));
         self.first_submitted = Some(self.first_submitted.map_or(replica.submitted, |at| at.min(replica.submitted)));
         self.last_started = self.last_started.max(replica.last_started);
         self.last_ended = self.last_ended.max(replica.ended);

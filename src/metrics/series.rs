@@ -4,7 +4,7 @@ use super::account::{RunAccount, RunRange};
 use super::finished::Row;
 use super::value::{Definition, SLOWDOWN_BOUND, Value};
 use dryrack_planted::planted;
-use dryrack_units::{SimDuration, SimTime};
+use dryrack_units::SimDuration;
 
 /// The unit of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,10 +41,22 @@ pub enum Function {
 impl Series {
     /// All series, each with its name and its meaning for one replica.
     pub const ALL: [(Series, &'static str, &'static str); 6] = [
-        (Series::QueueWait, "queue_wait", "from the job's submission to the replica's first placement"),
-        (Series::StartWait, "start_wait", "from the job's submission to the replica's first start"),
+        (
+            Series::QueueWait,
+            "queue_wait",
+            "from the job's submission, or the scale-up that added the replica, to its first placement",
+        ),
+        (
+            Series::StartWait,
+            "start_wait",
+            "from the job's submission, or the scale-up that added the replica, to its first start",
+        ),
         (Series::RunTime, "run_time", "the last attempt of a completed replica, from its start to its end"),
-        (Series::Turnaround, "turnaround", "from the job's submission to the end of a completed replica"),
+        (
+            Series::Turnaround,
+            "turnaround",
+            "from the job's submission, or the scale-up that added the replica, to its end if it completed",
+        ),
         (
             Series::BoundedSlowdown,
             "bounded_slowdown",
@@ -75,8 +87,9 @@ impl Series {
         }
     }
 
-    /// The value of a replica. Its time counts from `since`.
-    pub fn of(self, replica: &Row<'_>, since: SimTime) -> Option<Value> {
+    /// The value of a replica. Its time counts from the time from which it should run.
+    pub fn of(self, replica: &Row<'_>) -> Option<Value> {
+        let since = replica.wanted;
         let completed = replica.completed();
         let run = completed.zip(replica.last_started).map(|(ended, started)| ended.since(started));
         let turnaround = completed.map(|ended| ended.since(since));
@@ -92,9 +105,9 @@ impl Series {
         }
     }
 
-    /// The least that the value of a replica can become if what it measures goes on at the end of the run. Its time counts from
-    /// `since`. `None` if it is over, if the replica has ended, if it can never be placed, or if it runs until it is stopped.
-    pub fn at_least(self, replica: &Row<'_>, accounts: &RunAccount, since: SimTime) -> Option<Value> {
+    /// The least that the value of a replica can become if what it measures goes on at the end of the run. `None` if it is over, if the replica has ended, if it can never be placed, or if it runs until it is stopped.
+    pub fn at_least(self, replica: &Row<'_>, accounts: &RunAccount) -> Option<Value> {
+        let since = replica.wanted;
         if replica.outcome.is_some() || replica.is_unplaceable {
             return None;
         }
@@ -141,7 +154,7 @@ impl Series {
         let (mut values, mut without) = (Vec::new(), 0);
         accounts.each_row(|replica| {
             if wanted(&replica) {
-                match self.of(&replica, replica.submitted) {
+                match self.of(&replica) {
                     Some(value) => values.push(value),
                     None => without += 1,
                 }

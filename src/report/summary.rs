@@ -259,9 +259,12 @@ fn started(accounts: &RunAccount) -> String {
         return String::new();
     }
     let uncounted = if without == 0 { String::new() } else { format!("; {without} never started") };
+    let mut has_added = false;
+    accounts.each_row(|row| has_added |= row.wanted > row.submitted);
     format!(
-        "started    {} after submission on average, half {} or less, 95% {} or less, at most {}{uncounted}\n",
+        "started    {} after {} on average, half {} or less, 95% {} or less, at most {}{uncounted}\n",
         time(Function::Mean),
+        if has_added { "submission or scale-up" } else { "submission" },
         time(Function::Quantile(500)),
         time(Function::Quantile(950)),
         time(Function::Max),

@@ -31,10 +31,8 @@ pub(super) fn judge(case: &Case<'_>) -> CheckResult {
             if is_of_run && !is_as_stated || series == Series::RunTime && row.attempt != last.attempt {
                 continue;
             }
-            let least = series.at_least(&row, &stopped, row.wanted);
-            if let Some((least, found)) =
-                least.zip(series.of(last, last.wanted)).filter(|(one, other)| is_more(one, other))
-            {
+            let least = series.at_least(&row, &stopped);
+            if let Some((least, found)) = least.zip(series.of(last)).filter(|(one, other)| is_more(one, other)) {
                 wrong = Some(format!(
                     "{name} of {:?}/{} is at least {least:?} at {}, and {found:?} at the end",
                     row.job, row.replica, middle.at
