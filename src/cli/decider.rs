@@ -9,12 +9,11 @@ use clap::Args;
 
 use super::exit::Failure;
 use super::output::warn;
-use super::shell::quoted;
 use dryrack_control::Profile;
 use dryrack_engine::{Progress, Rehearsal};
 use dryrack_event::{OutsideProgram, Sink};
 use dryrack_expect::Expectation;
-use dryrack_outside::{self as outside, ProgramName, Setup};
+use dryrack_outside::{self as outside, ProgramName, Setup, quoted};
 use dryrack_plan::open_locked;
 use dryrack_rehearse::{Rehearsed, rehearse, rehearse_decided};
 use dryrack_scenario::Outside;

@@ -14,12 +14,11 @@ use super::output::{Format, WholeFile, print, print_json, warn};
 use super::progress::with_line;
 use super::roots::options;
 use super::run::Overrides;
-use super::shell::quoted;
 use dryrack_minimize::{
     Failing, Failures, Limits, MinimizeProgress, Minimized, Rehearser, Size, is_composed, minimize as reduce,
     named_profile, with_entries, without_entry,
 };
-use dryrack_outside::{Command, KUBE_SCHEDULER, SOCKET};
+use dryrack_outside::{Command, KUBE_SCHEDULER, SOCKET, quoted};
 use dryrack_released::Release;
 use dryrack_scenario::{Options, Outside, load};
 use dryrack_units::counted;
@@ -142,6 +141,9 @@ impl MinimizeArgs {
     fn start(&self) -> Result<(String, String), Failure> {
         let loaded = load(&self.file, &self.overrides()?.lower(&self.file));
         let loaded = loaded.map_err(|faults| Failure::Input(faults.to_string()))?;
+        if let (Some(setup), None, None) = (&loaded.outside, &self.outside, &self.profile) {
+            self.refuse_program_of_another_folder(&setup.command)?;
+        }
         let mut report = Report::default();
         let Some((_, text)) = read_text(&self.file, None, &mut report) else {
             return Err(Failure::Input(report.finish().to_string()));
@@ -167,6 +169,33 @@ impl MinimizeArgs {
         let given: Vec<(&str, &str)> =
             given.into_iter().filter_map(|(key, word)| Some((key, word.as_deref()?))).collect();
         Ok((with_entries(&text, &given).expect("a valid scenario is a map with a title"), own))
+    }
+
+    /// Refuses a file whose program would not be the same in the folder of the result, because its command names files
+    /// relative to the folder of the scenario.
+    fn refuse_program_of_another_folder(&self, command: &Command) -> Result<(), Failure> {
+        let folder_of = |file: &Path| file.parent().map_or_else(PathBuf::new, Path::to_path_buf);
+        let (here, there) = (folder_of(&self.file), folder_of(&self.out));
+        let is_elsewhere = |path: &Path| {
+            let found = [here.join(path), there.join(path)].map(|path| path.canonicalize().ok());
+            !path.is_absolute() && found[0].is_some() && found[0] != found[1]
+        };
+        let named = match command {
+            Command::Lines(words) => words.iter().map(PathBuf::from).find(|word| is_elsewhere(word)),
+            Command::Socket(path) => Some(path.clone()).filter(|path| is_elsewhere(path)),
+            Command::KubeScheduler { program, flags } => {
+                let flags = flags.iter().map(PathBuf::from);
+                [program.clone()].into_iter().chain(flags).find(|word| is_elsewhere(word))
+            }
+        };
+        let Some(named) = named else { return Ok(()) };
+        let (file, named) = (self.file.display(), named.display());
+        let beside = self.out.file_name().map_or(self.out.clone(), |name| self.file.with_file_name(name));
+        Err(Failure::Input(format!(
+            "error: {file}: its `outside` names `{named}`, which is looked up in the folder of the result\n  = help: write the \
+             result beside the scenario, with `--out {}`\n",
+            quoted(&beside.display().to_string())
+        )))
     }
 
     /// A typed path, relative to the folder of the result.

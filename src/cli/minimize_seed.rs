@@ -12,7 +12,7 @@ use super::output::{Format, WholeFile, print, print_json, warn};
 use super::progress::with_line;
 use dryrack_hunt::{ALL, Arena, Breach, Confirmation, Finding, Property, SeedResult, hunt_seed, smallest};
 use dryrack_minimize::MinimizeProgress;
-use dryrack_outside::Command;
+use dryrack_outside::{Command, quoted};
 use dryrack_units::{counted, printable};
 
 pub fn minimize_seed(args: &MinimizeArgs, seed: u64, format: Format) -> ExitResult {
@@ -60,7 +60,7 @@ pub fn minimize_seed(args: &MinimizeArgs, seed: u64, format: Format) -> ExitResu
 fn fault(args: &MinimizeArgs, message: &str) -> Failure {
     let (outside, seed) = (args.outside.as_deref().unwrap_or_default(), args.file.display());
     let world = args.world.as_ref().map_or(String::new(), |kind| format!(" --world {kind}"));
-    let repeat = format!("dryrack hunt --outside {outside} --seeds {seed}{world}");
+    let repeat = format!("dryrack hunt --outside {} --seeds {seed}{world}", quoted(outside));
     Failure::Ours(format!("internal error: {message}\n  repeat with: {repeat}\n"))
 }
 

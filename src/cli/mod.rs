@@ -61,7 +61,6 @@ mod run;
 mod schema;
 mod select;
 mod selection;
-mod shell;
 mod simulate;
 mod source;
 mod swarm;

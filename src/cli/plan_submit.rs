@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::exit::{Exit, ExitResult, Failure};
 use super::output::{Format, print, print_json, warn};
 use super::planning::{Planning, of_sweep};
-use super::shell::quoted;
+use dryrack_outside::quoted;
 use dryrack_scenario::Method;
 use dryrack_units::counted;
 

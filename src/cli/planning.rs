@@ -15,9 +15,9 @@ use super::output::warn;
 use super::progress;
 use super::roots::options;
 use super::run::Overrides;
-use super::shell::quoted;
 use dryrack_engine::{Progress, Rehearsal};
 use dryrack_metrics::ResampledFrom;
+use dryrack_outside::quoted;
 use dryrack_plan::{
     Answer, BREAK_SEEDS, Break, BreakResult, Comparison, EqualSpeeds, InputHash, Lasting, LastingUntil, PlanHeader,
     PlanRun, Row, breaks, first_month, fleet_size, kinds, of_month, range_ends, run_changed,

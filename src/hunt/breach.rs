@@ -47,6 +47,11 @@ impl Breach {
     }
 }
 
+/// The expectation that all replicas of a job are placed at some time. They may have ended by the end of the world.
+pub fn is_placed(observed: &Observed, job: &str) -> String {
+    format!("job: {job}, is: placed, by: {}", observed.limit)
+}
+
 /// In words, the stage of the scheduler that a job goes through: how the job requests its place, and what the job is.
 pub fn stage(observed: &Observed, job: usize) -> String {
     stage_of(&observed.jobs[job].spec.demand)

@@ -5,6 +5,7 @@ use super::breach::{Breach, Group};
 use super::draw::Kind;
 use super::properties::Property;
 use dryrack_minimize::{CandidateResult, Limits, MinimizeProgress, Numbers, minimize, with_entries};
+use dryrack_outside::quoted;
 use dryrack_units::{printable, wrapped};
 
 /// The result of one seed.
@@ -83,12 +84,13 @@ pub fn smallest(
     let minimized = minimize(text, &mut still_fails, limits, watched)?;
     let breach = found(&minimized.text, arena)?;
     let world = shown(&breach, &minimized.text);
+    let is_held = is_held || holds_under_profile(&world, &breach, arena);
     let confirmed = match (is_confirmed(&world, &breach, arena), is_held) {
         (false, _) => Confirmation::No,
         (true, true) => Confirmation::WithProfile,
         (true, false) => Confirmation::Alone,
     };
-    let command = format!("dryrack hunt --outside {outside} --seeds {seed} --world {kind}");
+    let command = format!("dryrack hunt --outside {} --seeds {seed} --world {kind}", quoted(outside));
     let text = written(&world, property.rule(), &breach, (outside, &command), confirmed)?;
     Some(Finding {
         group: group.clone(),

@@ -25,7 +25,10 @@ pub struct Observed {
     pub answers: BTreeMap<Arc<str>, Answered>,
     /// Why the program failed.
     pub failure: Option<String>,
+    /// When the run ended.
     pub until: SimTime,
+    /// When the world ends at the latest: its `until`.
+    pub limit: SimTime,
 }
 
 #[derive(Clone, Debug)]
@@ -203,6 +206,7 @@ impl<'p> Recorder<'p> {
             answers: BTreeMap::new(),
             failure: None,
             until: rehearsal.until.unwrap_or(SimTime::ZERO),
+            limit: rehearsal.until.unwrap_or(SimTime::ZERO),
         };
         Recorder { observed, left: MOST_RECORDS, progress }
     }

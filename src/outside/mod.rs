@@ -29,7 +29,7 @@ pub use child::NotStarted;
 pub use dryrack_event::{ProgramFailure as Failure, ProgramName, Timings};
 pub use message::{LineFault, PROTOCOL, check_line};
 pub use session::{IdleProcess, Session};
-pub use setup::{Command, CommandError, KUBE_SCHEDULER, SOCKET, Setup, ThinkTime};
+pub use setup::{Command, CommandError, KUBE_SCHEDULER, SOCKET, Setup, ThinkTime, quoted};
 
 /// The JSON Schema of all messages.
 pub const SCHEMA: &str = include_str!("protocol.schema.json");

@@ -11,6 +11,7 @@ trials! {
         a_node_that_is_not_ready_is_found_and_written_to_a_file,
         a_program_that_keeps_to_a_property_is_left_alone,
         what_cannot_be_hunted_is_said,
+        a_job_that_ends_in_its_world_is_one_that_was_placed,
         a_report_is_reproduced_under_a_program,
         a_failure_of_a_program_is_minimized_under_that_program,
         the_world_of_a_seed_is_minimized_by_itself,
@@ -38,11 +39,11 @@ outside.serve('careless', '1', decide)
 ";
 
 /// Hunts with one property, and returns the exit code and the answer.
-fn hunted(dir: &Path, ready: &str) -> (Option<i32>, Value) {
+fn hunted(dir: &Path, ready: &str, property: &str) -> (Option<i32>, Value) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/outside").display().to_string();
     let program = CARELESS.replace("FOLDER", &folder).replace("READY", ready);
     std::fs::write(dir.join("careless.py"), program).expect("a folder of our own");
-    let args = ["hunt", "--outside", "python3 careless.py", "--seeds", "1..25", "--property", "ready", "--jobs", "1"];
+    let args = ["hunt", "--outside", "python3 careless.py", "--seeds", "1..25", "--property", property, "--jobs", "1"];
     let output = dryrack(dir, &args).args(["-o", "found", "--max-runs", "60", "--format", "json"]).output();
     let output = output.expect("built");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -53,7 +54,7 @@ fn hunted(dir: &Path, ready: &str) -> (Option<i32>, Value) {
 
 fn a_node_that_is_not_ready_is_found_and_written_to_a_file() {
     let dir = empty();
-    let (code, said) = hunted(dir.path(), "True");
+    let (code, said) = hunted(dir.path(), "True", "ready");
     assert_eq!(code, Some(1), "{said}");
     let finding = &said["findings"][0];
     assert_eq!(finding["property"], "ready", "{said}");
@@ -69,6 +70,25 @@ fn a_node_that_is_not_ready_is_found_and_written_to_a_file() {
         out.contains("reproduced under python3 careless.py") && out.contains("1 scenario, 2 runs: 2 passed"),
         "{out}"
     );
+}
+
+/// A job that ends before its world does is placed, although it has no place at the end.
+fn a_job_that_ends_in_its_world_is_one_that_was_placed() {
+    let dir = empty();
+    let (code, said) = hunted(dir.path(), "False", "fits");
+    assert_eq!(code, Some(1), "{said}");
+    let files: Vec<&str> =
+        said["findings"].as_array().expect("a list").iter().filter_map(|it| it["file"].as_str()).collect();
+    for file in files {
+        let text = std::fs::read_to_string(dir.path().join(file)).expect("it was written");
+        std::fs::copy(dir.path().join(file), dir.path().join("it.yaml")).expect("beside the program");
+        assert!(
+            text.contains("is: placed, by: 10m") && !text.contains("does not meet the expectation either"),
+            "{text}"
+        );
+        let out = stdout(dir.path(), &["test", "it.yaml"], 0);
+        assert!(out.contains("1 scenario, 2 runs: 2 passed"), "{out}");
+    }
 }
 
 const REPORT: &str = "\
@@ -113,7 +133,7 @@ fn a_report_is_reproduced_under_a_program() {
 
 fn a_program_that_keeps_to_a_property_is_left_alone() {
     let dir = empty();
-    let (code, said) = hunted(dir.path(), "node['state'] == 'ready'");
+    let (code, said) = hunted(dir.path(), "node['state'] == 'ready'", "ready");
     assert_eq!((code, said["findings"].as_array().map(Vec::len)), (Some(0), Some(0)), "{said}");
 }
 
@@ -171,14 +191,14 @@ fn a_failure_of_a_program_is_minimized_under_that_program() {
 
 fn the_world_of_a_seed_is_minimized_by_itself() {
     let dir = empty();
-    let (_, said) = hunted(dir.path(), "True");
+    let (_, said) = hunted(dir.path(), "True", "ready");
     let seed = said["findings"][0]["smallest_of_seed"].to_string();
     let args = ["minimize", &seed, "--outside", "python3 careless.py", "--property", "ready", "-o", "it.yaml"];
     let told = stdout(dir.path(), &[&args[..], &["--max-runs", "60"]].concat(), 0);
     assert!(told.starts_with("ready is still broken: "), "{told}");
     let out = stdout(dir.path(), &["test", "it.yaml"], 0);
     assert!(out.contains("reproduced under python3 careless.py"), "{out}");
-    let (_, held) = hunted(dir.path(), "node['state'] == 'ready'");
+    let (_, held) = hunted(dir.path(), "node['state'] == 'ready'", "ready");
     assert_eq!(held["findings"].as_array().map(Vec::len), Some(0), "{held}");
     let none = stderr(dir.path(), &args[..args.len() - 1].iter().copied().chain(["no.yaml"]).collect::<Vec<_>>(), 4);
     assert!(none.contains("breaks no property; nothing was written"), "{none}");

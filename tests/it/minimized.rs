@@ -89,6 +89,18 @@ fn what_cannot_be_minimized_is_said_and_nothing_is_written() {
         "scenario: One\nprofile: mine.profile.yaml\nnodes: [{name: a, cpus: 1}]\njobs: [{name: b, cpus: 2}]\n\
          expect: [{job: b, is: running, at: 1m}]\n",
     );
+    write("in/here.py", "");
+    write(
+        "in/two.yaml",
+        "scenario: Two\noutside: python3 here.py\nnodes: [{name: a, cpus: 1}]\njobs: [{name: b, cpus: 1}]\n\
+         expect: [{job: b, is: running, at: 1m}]\n",
+    );
+    let program = said(&["in/two.yaml"], 2);
+    assert!(
+        program.contains("its `outside` names `here.py`, which is looked up in the folder of the result")
+            && program.contains("with `--out in/out.yaml`"),
+        "{program}"
+    );
     let beside = said(&["in/one.yaml"], 2);
     let helps: Vec<&str> = beside.lines().filter(|line| line.contains("= help: ") || line.contains("note: ")).collect();
     assert!(

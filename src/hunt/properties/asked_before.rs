@@ -2,7 +2,7 @@
 
 use super::property::Property;
 use crate::arena::Case;
-use crate::breach::{Breach, Expected, stage};
+use crate::breach::{Breach, Expected, is_placed, stage};
 use crate::observed::Observed;
 
 pub struct AskedBefore;
@@ -49,7 +49,7 @@ impl Property for AskedBefore {
                     format!(
                         "Before it is deployed, `{name}` is said to fit. It is deployed at that moment and never placed."
                     ),
-                    vec![Expected::new("placed", format!("job: {name}, is: placed"))],
+                    vec![Expected::new("placed", is_placed(&observed, name))],
                     vec![format!("evaluate: {name}, at: {at}, is: fits"), format!("job: {name}, never: placed")],
                 ),
                 (false, true) if observed.is_safe(job) && !may_be_wanted(&observed, job) => (

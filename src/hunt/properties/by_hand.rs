@@ -3,7 +3,7 @@
 use super::property::Property;
 use super::safety::may_insist;
 use crate::arena::Case;
-use crate::breach::{Breach, Expected, extent, stage};
+use crate::breach::{Breach, Expected, extent, is_placed, stage};
 use crate::observed::{Observed, Placed};
 use crate::world::World;
 use dryrack_units::Bytes;
@@ -104,7 +104,7 @@ impl ByHand {
             manner: format!("{}, {}: {how}", stage(observed, job), extent(placed)),
             account: account(&said),
             shown_in: Some(world.text()),
-            expects: vec![Expected::new("placed", format!("job: {name}, is: placed"))],
+            expects: vec![Expected::new("placed", is_placed(observed, name))],
             witness: vec![format!("job: {name}, never: placed")],
         })
     }

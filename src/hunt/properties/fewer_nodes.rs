@@ -2,7 +2,7 @@
 
 use super::property::Property;
 use crate::arena::Case;
-use crate::breach::{Breach, Expected, stage};
+use crate::breach::{Breach, Expected, is_placed, stage};
 use crate::observed::{Observed, Placed};
 use crate::world::World;
 
@@ -69,7 +69,7 @@ impl FewerNodes {
             manner: format!("{stage} {manner}"),
             account,
             shown_in: None,
-            expects: vec![Expected::new("placed", format!("job: {name}, is: placed"))],
+            expects: vec![Expected::new("placed", is_placed(observed, name))],
             witness: vec![format!("job: {name}, never: placed")],
         };
         match (with, without) {
@@ -101,7 +101,7 @@ impl FewerNodes {
                 let on = &stray.name;
                 Some(Breach {
                     expects: vec![Expected::new("not_there", format!("job: {name}, never: placed, on: {on}"))],
-                    witness: vec![format!("job: {name}, is: placed, on: {on}, replicas: 1")],
+                    witness: vec![format!("{}, on: {on}, replicas: 1", is_placed(observed, name))],
                     ..said(
                         how,
                         format!(

@@ -1,9 +1,8 @@
 //! A lone job that fits by the rules of the world's own profile must be placed by the program.
 
-use super::order::placed_whole;
 use super::property::Property;
 use crate::arena::Case;
-use crate::breach::{Breach, Expected, stage};
+use crate::breach::{Breach, Expected, is_placed, stage};
 
 pub struct FitsElsewhere;
 
@@ -40,7 +39,7 @@ impl Property for FitsElsewhere {
                     "`{name}` is not placed, although it fits on {there} by dryrack's own judgement.{text}"
                 ),
                 shown_in: Some(alone.text()),
-                expects: vec![Expected::new("placed", placed_whole(&observed, job))],
+                expects: vec![Expected::new("placed", is_placed(&observed, name))],
                 witness: vec![format!("job: {name}, never: placed")],
             });
         }

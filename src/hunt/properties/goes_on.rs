@@ -2,7 +2,7 @@
 
 use super::property::Property;
 use crate::arena::Case;
-use crate::breach::{Breach, Expected, stage};
+use crate::breach::{Breach, Expected, is_placed, stage};
 
 pub struct GoesOn;
 
@@ -32,7 +32,7 @@ impl Property for GoesOn {
                 manner: format!("the program fails: {}", without_names(failure)),
                 account: format!("The program gives up: {failure}."),
                 shown_in: None,
-                expects: vec![Expected::new("decided", format!("job: {job}, is: placed"))],
+                expects: vec![Expected::new("decided", is_placed(observed, &job))],
                 witness: vec![format!("job: {job}, never: placed")],
             });
         }
@@ -46,7 +46,7 @@ impl Property for GoesOn {
                 manner: format!("{}: {}", stage(observed, index), without_names(text)),
                 account: format!("The decision about `{name}` ends in an error: \"{}\".", text.trim()),
                 shown_in: None,
-                expects: vec![Expected::new("decided", format!("job: {name}, is: placed"))],
+                expects: vec![Expected::new("decided", is_placed(observed, name))],
                 witness: vec![format!("job: {name}, never: placed")],
             });
         }

@@ -2,7 +2,7 @@
 
 use super::property::Property;
 use crate::arena::Case;
-use crate::breach::{Breach, Expected, stage};
+use crate::breach::{Breach, Expected, is_placed, stage};
 use dryrack_units::SimDuration;
 
 pub struct Priority;
@@ -49,7 +49,7 @@ impl Property for Priority {
                         format!("job: {high_name}, is: placed, before: {{job: {low_name}, is: placed}}"),
                     )],
                     witness: vec![
-                        format!("job: {low_name}, is: placed"),
+                        is_placed(observed, low_name),
                         format!("job: {high_name}, is: pending, at: {}", placed.at),
                     ],
                 });

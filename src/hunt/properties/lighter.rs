@@ -1,9 +1,8 @@
 //! A lighter model must fit in every place where a heavier one fits.
 
-use super::order::placed_whole;
 use super::property::Property;
 use crate::arena::Case;
-use crate::breach::{Breach, Expected, stage};
+use crate::breach::{Breach, Expected, is_placed, stage};
 
 pub struct Lighter;
 
@@ -41,7 +40,7 @@ impl Property for Lighter {
                         "`{name}` with weights of {less} bytes is not placed as a whole; with {weights} bytes it is.{text}"
                     ),
                     shown_in: Some(lighter.text()),
-                    expects: vec![Expected::new("placed", placed_whole(&observed, job))],
+                    expects: vec![Expected::new("placed", is_placed(&observed, name))],
                     witness: vec![format!("job: {name}, is: pending")],
                 });
                 break;

@@ -2,7 +2,7 @@
 
 use super::property::Property;
 use crate::arena::Case;
-use crate::breach::{Breach, Expected, stage};
+use crate::breach::{Breach, Expected, is_placed, stage};
 
 pub struct Order;
 
@@ -39,16 +39,11 @@ impl Property for Order {
                         "`{name}` is not placed as a whole. With {what} listed in the opposite order it is placed on {there}."
                     ),
                     shown_in: Some(world.text()),
-                    expects: vec![Expected::new("placed", placed_whole(&one, first))],
+                    expects: vec![Expected::new("placed", is_placed(&one, name))],
                     witness: vec![format!("job: {name}, is: pending")],
                 });
             }
         }
         breaches
     }
-}
-
-/// The expectation that all replicas of a job are placed.
-pub fn placed_whole(observed: &crate::observed::Observed, job: usize) -> String {
-    format!("job: {}, is: placed", observed.name(job))
 }

@@ -2,7 +2,7 @@
 
 use super::property::Property;
 use crate::arena::Case;
-use crate::breach::{Breach, Expected, stage};
+use crate::breach::{Breach, Expected, is_placed, stage};
 use crate::observed::Observed;
 use dryrack_units::{SimDuration, SimTime};
 
@@ -47,7 +47,7 @@ impl Property for Starves {
                     there.text()
                 ),
                 shown_in: None,
-                expects: vec![Expected::new("placed", format!("job: {name}, is: placed"))],
+                expects: vec![Expected::new("placed", is_placed(&observed, name))],
                 witness: vec![format!("job: {name}, never: placed")],
             });
         }
