@@ -3,7 +3,7 @@
 mod reports;
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use clap::Args;
 use serde::Serialize;
@@ -46,6 +46,7 @@ pub struct BisectArgs {
 }
 
 /// A scenario, or one cell of its matrix.
+#[derive(Default)]
 struct Subject {
     file: PathBuf,
     /// Empty without a matrix.
@@ -55,6 +56,8 @@ struct Subject {
     report: Option<String>,
     /// The historic profiles under which it is to fail.
     historic: Vec<String>,
+    /// For each reproduction of the report, the expectations that fail.
+    reproduced: Vec<Vec<String>>,
 }
 
 /// The parts of a run that a verdict on a release does not cover. A report about these parts passes under every
@@ -68,6 +71,8 @@ const LIMITS: &str = "A release decides only where and when jobs are placed; wit
 enum Outcome {
     Passes,
     Fails,
+    /// Expectations fail, but not all of those that fail in a reproduction of the report.
+    FailsOtherwise,
     /// The release is not installed, or it could not decide in this scenario.
     Skipped,
 }
@@ -77,6 +82,7 @@ impl Outcome {
         match self {
             Outcome::Passes => "passes",
             Outcome::Fails => "fails",
+            Outcome::FailsOtherwise => "fails otherwise",
             Outcome::Skipped => "skipped",
         }
     }
@@ -112,15 +118,15 @@ impl BisectArgs {
         let cells = outline(file, &lowered).map_or_else(|_| vec![Cell::whole()], |known| known.cells);
         let subject = |cell: Cell| {
             let overrides = self.overrides.with_set(&cell.set);
-            let (report, historic) = match load(file, &overrides.lower(file)) {
-                Ok(loaded) => {
-                    let profiles = loaded.reproductions.iter().filter_map(|known| known.under.profile());
-                    let historic = profiles.map(str::to_string).collect();
-                    (loaded.report, historic)
-                }
-                Err(_) => (None, Vec::new()),
-            };
-            Subject { file: file.to_path_buf(), cell: cell.name, overrides, report, historic }
+            let mut subject = Subject { file: file.to_path_buf(), cell: cell.name, overrides, ..Subject::default() };
+            if let Ok(loaded) = load(file, &subject.overrides.lower(file)) {
+                let profiles = loaded.reproductions.iter().filter_map(|known| known.under.profile());
+                subject.historic = profiles.map(str::to_string).collect();
+                let fails = |names: &[Arc<str>]| names.iter().map(|name| name.to_string()).collect();
+                subject.reproduced = loaded.reproductions.iter().map(|known| fails(&known.fails)).collect();
+                subject.report = loaded.report;
+            }
+            subject
         };
         let is_wanted = |subject: &Subject| {
             let of_program = |report: &String| report.split('#').next() == Some(self.outside.as_str());
@@ -254,7 +260,16 @@ fn try_release(
         }
         Status::Passed | Status::Failed => {
             let broken = judged.iter().find(|judged| !judged.verdict.passed);
-            let outcome = if broken.is_some() { Outcome::Fails } else { Outcome::Passes };
+            let fails = |name: &String| judged.iter().any(|it| !it.verdict.passed && *it.verdict.name == **name);
+            let as_reported = !args.reports
+                || args.expect.is_some()
+                || subject.reproduced.is_empty()
+                || subject.reproduced.iter().any(|names| names.iter().all(fails));
+            let outcome = match (broken.is_some(), as_reported) {
+                (false, _) => Outcome::Passes,
+                (true, true) => Outcome::Fails,
+                (true, false) => Outcome::FailsOtherwise,
+            };
             let shown = broken.or(judged.first()).expect("there is one");
             let happened = format!("{}: {}", shown.verdict.name, shown.verdict.happened);
             Ok(ReleaseOutcome { release: name, outcome, happened })
