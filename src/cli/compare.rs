@@ -288,6 +288,13 @@ impl CompareArgs {
             true => text.push_str("No metric differs.\n"),
             false => text.push_str(&table(&[&["metrics that differ"], names.as_slice()].concat(), &rows)),
         }
+        if ran.iter().any(|other| other.end != ran[0].end) && !rows.is_empty() {
+            let ends: Vec<String> = ran.iter().map(|ran| ran.end.to_string()).collect();
+            text.push_str(&format!(
+                "The runs end at {}, so their sums and shares of time do not cover the same span.\n",
+                ends.join(", ")
+            ));
+        }
         text
     }
 

@@ -11,7 +11,9 @@ use super::guard::guarded;
 use super::logs::{WholeLog, open, read_whole};
 use super::output::{Format, print, print_json};
 use super::replay::profile_of;
-use dryrack_compare::{Decision, Decisions, Difference, DifferenceKind, SideDecision, first_different_decision};
+use dryrack_compare::{
+    Decision, DecisionAbout, Decisions, Difference, DifferenceKind, SideDecision, first_different_decision,
+};
 use dryrack_engine::explain;
 use dryrack_event::{LogHeader, Record, RecordBody, Sink};
 use dryrack_ids::JobId;
@@ -99,7 +101,9 @@ fn other_starts(sides: &[Side<'_>; 2]) -> (usize, usize) {
     let first = |side: &Side<'_>| {
         let mut first: std::collections::BTreeMap<String, SimTime> = Default::default();
         for decision in side.decisions.iter().filter(|decision| decision.line.contains(" placed on ")) {
-            first.entry(side.log.names.job(decision.job).to_string()).or_insert(decision.at);
+            if let DecisionAbout::Job(job) = decision.about {
+                first.entry(side.log.names.job(job).to_string()).or_insert(decision.at);
+            }
         }
         first
     };

@@ -1,17 +1,25 @@
 //! The decisions of a scheduler, taken from the records of a run.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use dryrack_event::{Event, Input, Outcome, Record, RecordBody, Refusal, Sink};
 use dryrack_ids::{JobId, Names};
 use dryrack_report::{Filter, record_line};
 use dryrack_units::SimTime;
 
+/// The job that a decision is about, or the name that a question before deployment gives to its job.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DecisionAbout {
+    Question(Arc<str>),
+    Job(JobId),
+}
+
 /// One decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     pub at: SimTime,
-    pub job: JobId,
+    pub about: DecisionAbout,
     /// The decision with its score and its reasons: `10s chat placed on alpha/0, score 1`.
     pub line: String,
     /// The decision without its score and its reasons.
@@ -36,9 +44,10 @@ impl Decisions {
         Decisions { names, all: Vec::new(), waiting: BTreeMap::new() }
     }
 
-    /// The decisions as lines, one decision in each.
+    /// The decisions about jobs as lines, one decision in each.
     pub fn into_lines(self) -> Vec<String> {
-        self.all.into_iter().map(|decision| decision.line).collect()
+        let of_jobs = self.all.into_iter().filter(|decision| matches!(decision.about, DecisionAbout::Job(_)));
+        of_jobs.map(|decision| decision.line).collect()
     }
 }
 
@@ -60,7 +69,11 @@ impl Sink for Decisions {
             Event::JobEnded { outcome, .. } => *outcome != Outcome::Completed,
             _ => false,
         };
-        let Some(job) = event.job().filter(|_| is_decision) else { return };
+        let about = match event {
+            Event::Evaluated { name, .. } => Some(DecisionAbout::Question(Arc::clone(name))),
+            _ => event.job().filter(|_| is_decision).map(DecisionAbout::Job),
+        };
+        let Some(about) = about else { return };
         let record = Record { step, at, said: RecordBody::Event(event.clone()) };
         let line = record_line(&record, &self.names, &Filter::default()).unwrap_or_default();
         let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -72,6 +85,9 @@ impl Sink for Decisions {
                 let bare = line.strip_suffix(&reasons.to_string()).unwrap_or(&line);
                 (bare.to_string(), before.is_some_and(|(known, _)| known == *refusal))
             }
+            Event::Evaluated { reasons, .. } => {
+                (line.strip_suffix(&reasons.to_string()).unwrap_or(&line).to_string(), false)
+            }
             Event::Placed { .. } => (line.split(", score ").next().unwrap_or(&line).to_string(), false),
             _ => (line.clone(), false),
         };
@@ -79,6 +95,6 @@ impl Sink for Decisions {
             let wait = &mut self.all[index];
             wait.was_momentary = wait.at == at;
         }
-        self.all.push(Decision { at, job, line, bare, goes_on, was_momentary: false });
+        self.all.push(Decision { at, about, line, bare, goes_on, was_momentary: false });
     }
 }

@@ -1,6 +1,6 @@
 //! Two runs of one scenario, and the first decision in which they differ.
 
-use super::decisions::{Decision, Decisions};
+use super::decisions::{Decision, DecisionAbout, Decisions};
 use dryrack_engine::{Progress, Rehearsal};
 use dryrack_event::{Decider, Digest};
 use dryrack_expect::{Expectation, Verdict};
@@ -96,7 +96,7 @@ pub fn first_different_decision(decisions: [&[Decision]; 2], names: &Names) -> O
     ways.into_iter().find_map(|(of, listed)| {
         let first = first_other(decisions[0], decisions[1], listed)?;
         let side = |decisions: &[Decision]| {
-            let about = || decisions.iter().filter(|one| one.job == first.job && !one.was_momentary);
+            let about = || decisions.iter().filter(|one| one.about == first.about && !one.was_momentary);
             let line = |decision: &Decision| decision.line.clone();
             SideDecision {
                 decided: about().filter(|decision| decision.at == first.at).map(line).collect(),
@@ -104,7 +104,10 @@ pub fn first_different_decision(decisions: [&[Decision]; 2], names: &Names) -> O
                 after: about().find(|decision| decision.at > first.at).map(line),
             }
         };
-        let job = names.job(first.job).to_string();
+        let job = match &first.about {
+            DecisionAbout::Question(name) => name.to_string(),
+            DecisionAbout::Job(job) => names.job(*job).to_string(),
+        };
         Some(Difference { of, at: first.at, job, sides: decisions.map(side) })
     })
 }
@@ -129,12 +132,12 @@ fn first_other<'d>(one: &'d [Decision], other: &'d [Decision], listed: Listed) -
             .filter(|one| !one.was_momentary)
             .filter_map(|decision| Some((decision, listed(decision)?)))
             .collect();
-        chosen.sort_by_key(|(decision, _)| (decision.at, decision.job));
+        chosen.sort_by_key(|(decision, _)| (decision.at, &decision.about));
         chosen
     };
     let (one, other) = (sorted(one), sorted(other));
     let is_same = |index: &usize| one.get(*index).map(|known| known.1) == other.get(*index).map(|known| known.1);
     let index = (0..one.len().max(other.len())).find(|index| !is_same(index))?;
     let pair = [one.get(index), other.get(index)].into_iter().flatten();
-    pair.map(|(decision, _)| *decision).min_by_key(|decision| (decision.at, decision.job))
+    pair.map(|(decision, _)| *decision).min_by_key(|decision| (decision.at, &decision.about))
 }

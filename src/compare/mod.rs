@@ -12,7 +12,7 @@ mod difference;
 #[cfg(test)]
 mod tests;
 
-pub use decisions::{Decision, Decisions};
+pub use decisions::{Decision, DecisionAbout, Decisions};
 pub use difference::{
     Difference, DifferenceKind, RunDecisions, SideDecision, decide, first_difference, first_different_decision,
 };

@@ -39,3 +39,19 @@ fn the_first_decision_that_differs_is_about_the_job_that_goes_ahead() {
 fn a_run_does_not_differ_from_itself() {
     assert_eq!(first_difference(&ran("fifo"), &ran("fifo")), None);
 }
+
+/// The Mac has no vLLM. The oldest profile says that the model fits there, and none of them places it.
+#[test]
+fn an_answer_before_deployment_is_a_decision() {
+    let text = "scenario: A question\nnodes: [{name: mac, machine: m2-ultra-192g}]\n\
+                expect: [{evaluate: chat, at: 30s, is: fits}]\njobs: [{name: chat, at: 1m, model: qwen3-32b, backend: vllm}]\n";
+    let ran = |profile: &str| {
+        let options = Options { profile: Some(profile.to_string()), ..Options::default() };
+        let loaded = load_text("test.yaml", text, Path::new(""), &options);
+        let loaded = loaded.unwrap_or_else(|faults| panic!("{faults}"));
+        decide(&loaded.rehearsal, loaded.expectations, &Progress::default(), None)
+    };
+    let found = first_difference(&ran("gpustack"), &ran("gpustack-0.6.0")).expect("they differ");
+    assert_eq!((found.at.to_string().as_str(), found.job.as_str()), ("30s", "chat"));
+    assert!(found.sides[1].decided[0].starts_with("30s chat evaluated"), "{found:?}");
+}
