@@ -340,6 +340,17 @@ impl Checker<'_> {
         Ok(Part { expr: IdedExpr { id, expr: Expr::List(ListExpr::new(elements)) }, kind, steps, elements: count })
     }
 
+    /// Refuses `time.hour == 3`, which looks like an hour and is true for one instant.
+    fn refuse_equal_hours(&self, name: &str, operands: &[Range<usize>]) -> Checks<()> {
+        let is_equality = matches!(name, operators::EQUALS | operators::NOT_EQUALS | operators::IN);
+        let hour = operands.iter().find(|span| self.text[(*span).clone()].trim() == HOUR).filter(|_| is_equality);
+        hour.map_or(Ok(()), |span| {
+            let message = format!("`{HOUR}` has fractions, so it equals a number for one instant only");
+            let help = format!("write `{HOUR} >= 3 && {HOUR} < 4` for the hour that begins at 3");
+            Err(ExpressionError::new(span.clone(), message).help(help))
+        })
+    }
+
     fn call(&mut self, id: u64, call: CallExpr, at: Range<usize>) -> Checks<Part> {
         let CallExpr { func_name, target, args } = call;
         let spans: Vec<Range<usize>> =
@@ -350,6 +361,7 @@ impl Checker<'_> {
         let kinds: Vec<Kind> = parts.iter().map(|part| part.kind).collect();
         let own = self.operator_or_name(id, &at);
         let (name, kinds) = (func_name.as_str(), kinds.as_slice());
+        self.refuse_equal_hours(name, &spans)?;
         let kind = kind_of_call(&Called { name, is_method, kinds, at: &at, own: &own, spans: &spans })?;
         let steps = parts.iter().fold(1u64, |sum, part| sum.saturating_add(part.steps));
         // Comparing a list, or searching in a list, takes a step for each element.
@@ -439,6 +451,9 @@ pub(super) const DIVIDE: &str = "$divide";
 const FUNCTIONS: [&str; 9] =
     ["size", "startsWith", "endsWith", "contains", "exists", "all", "exists_one", "filter", "map"];
 
+/// The variable that counts the hours of the day.
+const HOUR: &str = "time.hour";
+
 /// A call whose operands have been checked.
 struct Called<'a> {
     name: &'a str,
@@ -502,7 +517,8 @@ fn kind_of_call(call: &Called<'_>) -> Checks<Kind> {
             Ok(Kind::NUMBER)
         }
         (operators::EQUALS | operators::NOT_EQUALS, [one, other]) => {
-            if one != other {
+            let is_empty_list = |one: &Kind, other: &Kind| *one == Kind::Nothings && other.element().is_some();
+            if one != other && !is_empty_list(one, other) && !is_empty_list(other, one) {
                 let message = format!("{} is never equal to {}", one.name(), other.name());
                 return Err(ExpressionError::new(call.own.clone(), message));
             }

@@ -8,6 +8,7 @@ const VARIABLES: &[Variable] = &[
     Variable { path: "gpus.total", is: Type::Number, about: "GPUs" },
     Variable { path: "gpus.types", is: Type::Texts, about: "types of GPUs" },
     Variable { path: "job.tasks", is: Type::Number, about: "tasks" },
+    Variable { path: "time.hour", is: Type::Number, about: "the hour" },
 ];
 
 fn value<'a>(path: &'static str, label: Option<&str>) -> Value<'a> {
@@ -20,6 +21,7 @@ fn value<'a>(path: &'static str, label: Option<&str>) -> Value<'a> {
         ("gpus.total", None) => Value::Number(8.0),
         ("gpus.types", None) => Value::Texts(vec!["a100-80g", "l4"]),
         ("job.tasks", None) => Value::Number(2.0),
+        ("time.hour", None) => Value::Number(3.5),
         other => panic!("{other:?} is no variable"),
     }
 }
@@ -52,6 +54,9 @@ fn conditions_are_true_or_false() {
         ("job.tasks > 1 && node.spot", true),
         ("job.tasks in [1, 2, 4]", true),
         ("'l4' in gpus.types", true),
+        ("gpus.types == []", false),
+        ("[] != gpus.types", true),
+        ("time.hour >= 3 && time.hour < 4", true),
         ("'h100' in gpus.types || node.labels.zone != \"\"", false),
         ("gpus.types.all(t, t.contains('g'))", false),
         ("gpus.types.exists(t, t.endsWith('80g'))", true),
