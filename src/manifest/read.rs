@@ -263,6 +263,9 @@ impl Manifests {
             let is_label = matches!(known.kind, Kind::Namespace | Kind::Service | Kind::LeaderWorkerSet);
             refused::name(metadata, is_label, report);
         }
+        if self.writer == Writer::Person {
+            versions::check(known.kind, &api_version, tree, report);
+        }
         let mut places = Vec::new();
         find_places(tree, &mut places);
         let mut object = Object { kind: known.kind, api_version, value, span, places };

@@ -2,13 +2,53 @@
 
 use serde_json::{Map, Value};
 
+use dryrack_yaml::{Node, Report, Tree};
+
 use crate::kinds::Kind;
 use crate::read::Object;
 
+/// The versions of devices and claims whose form is older than that of `v1`.
+const OLDER: [&str; 2] = ["resource.k8s.io/v1beta1", "resource.k8s.io/v1alpha3"];
+
+/// The fields of an exact request, which older versions have in the request itself.
+const EXACT: [&str; 5] = ["deviceClassName", "selectors", "allocationMode", "count", "adminAccess"];
+
+/// Reports the fields of requests and of devices that another version of the API has. The API server would refuse or drop
+/// them.
+pub fn check(kind: Kind, api_version: &str, tree: &Tree, report: &mut Report) {
+    let is_older = OLDER.contains(&api_version);
+    let (path, what, newer, older): (&[&str], _, &[&str], &[&str]) = match kind {
+        Kind::Claim => (&["spec", "devices", "requests"], "a request", &["exactly"], &EXACT),
+        Kind::ClaimTemplate => (&["spec", "spec", "devices", "requests"], "a request", &["exactly"], &EXACT),
+        Kind::Slice => (&["spec", "devices"], "a device", &["attributes", "capacity"], &["basic"]),
+        _ => return,
+    };
+    let Some(Node::List(items)) = path.iter().try_fold(tree, |tree, key| tree.get(key)).map(|list| &list.node) else {
+        return;
+    };
+    let (foreign, of) = match is_older {
+        true => (newer, "resource.k8s.io/v1beta2 and v1"),
+        false => (older, "resource.k8s.io/v1beta1 and earlier"),
+    };
+    let help = match (kind, is_older) {
+        (Kind::Slice, true) => "write it below `basic:`, or `apiVersion: resource.k8s.io/v1`",
+        (Kind::Slice, false) => "write what is below it in the device itself, or `apiVersion: resource.k8s.io/v1beta1`",
+        (_, true) => "write what is below it in the request itself, or `apiVersion: resource.k8s.io/v1`",
+        (_, false) => "write it below `exactly:`, or `apiVersion: resource.k8s.io/v1beta1`",
+    };
+    for item in items {
+        let Node::Map(entries) = &item.node else { continue };
+        let found = entries.iter().find(|entry| foreign.contains(&entry.key.as_str()) && !entry.value.is_nothing());
+        if let Some(entry) = found {
+            let message = format!("unknown field `{}` of {what} in `{api_version}`: it is a field of {of}", entry.key);
+            report.error_with_help(entry.key_span, message, help);
+        }
+    }
+}
+
 /// Changes the object to the form of the current version.
 pub fn to_current(object: &mut Object) {
-    let is_older = ["resource.k8s.io/v1beta1", "resource.k8s.io/v1alpha3"].contains(&object.api_version.as_str());
-    if !is_older {
+    if !OLDER.contains(&object.api_version.as_str()) {
         return;
     }
     object.api_version = "resource.k8s.io/v1".to_string();
@@ -34,7 +74,6 @@ fn path<'v>(object: &'v mut Map<String, Value>, keys: &[&str]) -> Option<&'v mut
 
 /// The fields of an exact request move below `exactly`.
 fn wrap(request: &mut Map<String, Value>) {
-    const EXACT: [&str; 5] = ["deviceClassName", "selectors", "allocationMode", "count", "adminAccess"];
     if !request.contains_key("deviceClassName") {
         return;
     }

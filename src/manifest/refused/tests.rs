@@ -495,3 +495,43 @@ fn objects_of_kueue_are_refused_by_the_rules_of_their_definitions() {
         object("Topology", "levels: [{nodeLabel: rack}, {nodeLabel: kubernetes.io/hostname}]"),
     ]);
 }
+
+/// `exactly` is in `v1beta2` and `v1`, and the flat form in `v1beta1` and `v1alpha3` (`staging/src/k8s.io/api/resource` of
+/// Kubernetes 1.35). The devices of a slice have `basic` in the older ones.
+#[test]
+fn a_field_of_another_version_of_claims_is_unknown() {
+    let claim = |version: &str, request: &str| {
+        object(
+            &format!("resource.k8s.io/{version}"),
+            "ResourceClaim",
+            &format!("devices: {{requests: [{{name: gpu, {request}}}]}}"),
+        )
+    };
+    let slice = |version: &str, device: &str| {
+        let spec = format!("driver: d\n  pool: {{name: p}}\n  nodeName: n\n  devices: [{{name: a, {device}}}]");
+        object(&format!("resource.k8s.io/{version}"), "ResourceSlice", &spec)
+    };
+    let (exact, flat) = ("exactly: {deviceClassName: c}", "deviceClassName: c");
+    let (basic, plain) = ("basic: {attributes: {a: {int: 1}}}", "attributes: {a: {int: 1}}");
+    for (text, unknown) in [
+        (claim("v1", flat), Some("`deviceClassName` of a request in `resource.k8s.io/v1`")),
+        (claim("v1beta2", flat), Some("`deviceClassName` of a request in `resource.k8s.io/v1beta2`")),
+        (claim("v1beta1", exact), Some("`exactly` of a request in `resource.k8s.io/v1beta1`")),
+        (slice("v1", basic), Some("`basic` of a device in `resource.k8s.io/v1`")),
+        (slice("v1beta1", plain), Some("`attributes` of a device in `resource.k8s.io/v1beta1`")),
+        (claim("v1", exact), None),
+        (claim("v1beta2", exact), None),
+        (claim("v1beta1", flat), None),
+        (claim("v1alpha3", flat), None),
+        (slice("v1", plain), None),
+        (slice("v1beta1", basic), None),
+    ] {
+        let found = faults(&text);
+        match unknown {
+            Some(unknown) => {
+                assert!(found.contains(&format!("error: unknown field {unknown}: it is a field of")), "{found}")
+            }
+            None => assert!(!found.contains("error: "), "{text}\n{found}"),
+        }
+    }
+}
