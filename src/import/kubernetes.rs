@@ -101,7 +101,8 @@ fn file_of(kind: Kind) -> &'static str {
         | Kind::Cohort
         | Kind::ClusterQueue
         | Kind::LocalQueue
-        | Kind::WorkloadPriorityClass => "queues.yaml",
+        | Kind::WorkloadPriorityClass
+        | Kind::Configuration => "queues.yaml",
         Kind::Workload | Kind::QueuedWorkload => "workloads.yaml",
         _ if kind.is_controller() => "workloads.yaml",
         _ => "cluster.yaml",

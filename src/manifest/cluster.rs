@@ -79,6 +79,8 @@ pub struct Queues {
     pub local_queues: Vec<LocalQueue>,
     /// The value of each workload priority class.
     pub priorities: Vec<Named<i32>>,
+    /// The configuration of Kueue's manager, if the files have it: the section about fair sharing, if that is on.
+    pub configuration: Option<Option<Map<String, Value>>>,
     /// The objects that decide about quota, in the order of the files.
     pub stated: Vec<StatedQueue>,
 }
@@ -199,6 +201,15 @@ fn plain(object: &Object, cluster: &mut Cluster, report: &mut Report) {
             cluster.queues.priorities.extend(value.map(|spec| Named { name: named(object), spec }));
         }
         Kind::PriorityClass => cluster.priority_classes.extend(whole(object, report)),
+        Kind::Configuration => {
+            let stated = object.value.get("fairSharing").and_then(Value::as_object);
+            // Until `v1beta1`, fair sharing needs `enable: true`. Later, the section itself enables it.
+            let is_later = object.api_version != "config.kueue.x-k8s.io/v1beta1";
+            let enable =
+                |stated: &Map<String, Value>| stated.get("enable").map_or(is_later, |on| on.as_bool() == Some(true));
+            let sharing = stated.filter(|stated| enable(stated)).cloned();
+            cluster.queues.configuration.get_or_insert(sharing);
+        }
         // `Classes` holds these.
         Kind::RuntimeClass => {}
         Kind::ReplicaSet | Kind::ReplicationController | Kind::StatefulSet => add_controller(object, cluster, report),

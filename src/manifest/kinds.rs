@@ -23,6 +23,8 @@ pub enum Kind {
     ClusterQueue,
     LocalQueue,
     WorkloadPriorityClass,
+    /// The configuration of Kueue's manager, which is in a ConfigMap.
+    Configuration,
     QueuedWorkload,
     DaemonSet,
     Deployment,
@@ -87,6 +89,7 @@ kinds! {
     ClusterQueue KUEUE, "v1beta2 v1beta1", "ClusterQueue", CLUSTER_QUEUE, ClusterQueue, false;
     LocalQueue KUEUE, "v1beta2 v1beta1", "LocalQueue", LOCAL_QUEUE, LocalQueue, true;
     WorkloadPriorityClass KUEUE, "v1beta2 v1beta1", "WorkloadPriorityClass", WORKLOAD_PRIORITY_CLASS, WorkloadPriority, false;
+    Configuration "config.kueue.x-k8s.io", "v1beta2 v1beta1", "Configuration", CONFIGURATION, ClusterQueue, false;
     QueuedWorkload KUEUE, "v1beta2 v1beta1", "Workload", KUEUE_WORKLOAD, Workload, true;
     DaemonSet "apps", "v1", "DaemonSet", DAEMON_SET, Workload, true;
     Deployment "apps", "v1", "Deployment", DEPLOYMENT, Workload, true;

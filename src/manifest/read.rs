@@ -31,6 +31,9 @@ pub struct Object {
 /// The keys whose values name other objects that may be missing.
 const NAMING: [&str; 3] = ["priorityClassName", "runtimeClassName", "resourceClaimTemplateName"];
 
+/// The key of a ConfigMap with the configuration of Kueue's manager.
+const CONFIGURATION: &str = "controller_manager_config.yaml";
+
 /// The keys whose values say how many pods a controller makes.
 const COUNTS: [&str; 5] = ["completions", "count", "parallelism", "replicas", "size"];
 
@@ -234,6 +237,9 @@ impl Manifests {
             report.error_with_help(span("apiVersion"), message, format!("write `{}`", usual_version(right)));
             return;
         }
+        if kind == "ConfigMap" && self.configuration(tree, place, report) {
+            return;
+        }
         if is_meaningless {
             self.unused.kind(&if group.is_empty() { kind.to_string() } else { format!("{group} {kind}") });
             return;
@@ -241,6 +247,16 @@ impl Manifests {
         // A kind of another group can have the name of one that is followed, such as Volcano's Job.
         let group = right.map_or(String::new(), |_| format!("{group} "));
         self.not_followed(&format!("{group}{kind}"), tree, place, report);
+    }
+
+    /// Reads the configuration of Kueue's manager in a ConfigMap. Returns whether the ConfigMap has one.
+    fn configuration(&mut self, tree: &Tree, place: Span, report: &mut Report) -> bool {
+        let data = tree.get("data").and_then(|data| data.get(CONFIGURATION));
+        let Some(text) = data.and_then(Tree::scalar) else { return false };
+        let name = format!("{} ({CONFIGURATION})", report.place(place).0);
+        let source = report.add_source(name, text);
+        self.text(source, text, true, report);
+        true
     }
 
     /// Names an object that dryrack does not follow.
@@ -274,7 +290,7 @@ impl Manifests {
         if name.is_empty() {
             let is_generated = !object.metadata("generateName").is_empty();
             let is_told = tree.get("metadata").is_some_and(|metadata| metadata.get("name").is_some());
-            if !is_generated && !is_told {
+            if !is_generated && !is_told && object.kind != Kind::Configuration {
                 let message = format!("{} lacks `metadata.name`", known.fields.what);
                 report.error_with_help(span, message, "add `metadata: {name: …}`");
                 return;

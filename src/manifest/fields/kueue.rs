@@ -26,6 +26,28 @@ const CLUSTER_QUEUE_SPEC: Fields = Fields::of(
 )
 .unfollowed("admissionChecks admissionChecksStrategy admissionScope concurrentAdmissionPolicy");
 
+/// The configuration of Kueue's manager.
+pub const CONFIGURATION: Fields = Fields::of(
+    "the configuration of Kueue",
+    &[("metadata", METADATA), ("fairSharing", Shape::Fields(&CONFIGURED_SHARING))],
+)
+.unused(
+    "clientConnection controller health integrations internalCertManagement leaderElection metrics namespace \
+     objectRetentionPolicies queueVisibility tls visibilityOnDemand webhook",
+)
+.unfollowed(
+    "admissionFairSharing featureGates manageJobsWithoutQueueName managedJobsNamespaceSelector multiKueue resources \
+     waitForPodsReady",
+);
+
+const CONFIGURED_SHARING: Fields = Fields::of(
+    "the fair sharing of Kueue",
+    &[
+        ("enable", Shape::Bool),
+        ("preemptionStrategies", Shape::List(&Shape::Word(&["LessThanOrEqualToFinalShare", "LessThanInitialShare"]))),
+    ],
+);
+
 const STOP: Shape = Shape::Word(&["None", "Hold", "HoldAndDrain"]);
 
 const FAIR_SHARING: Shape = Shape::Fields(&Fields::of("the fair sharing of a queue", &[("weight", Shape::Quantity)]));

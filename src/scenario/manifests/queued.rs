@@ -31,6 +31,10 @@ pub(super) fn applied(cluster: &Cluster, fair_sharing: Option<Value>, report: &m
     if stated.is_empty() {
         return Vec::new();
     }
+    let fair_sharing = fair_sharing.or_else(|| configured(cluster));
+    if fair_sharing.is_none() {
+        tell_weights(cluster, report);
+    }
     let mut current: BTreeMap<Key, Map<String, Value>> = BTreeMap::new();
     let mut times: BTreeMap<SimTime, Vec<&StatedQueue>> = BTreeMap::new();
     for object in stated {
@@ -84,6 +88,28 @@ pub(super) fn applied(cluster: &Cluster, fair_sharing: Option<Value>, report: &m
         inputs.push((at, Arc::from(Value::from(list).to_string())));
     }
     inputs
+}
+
+/// Fair sharing as the configuration of Kueue's manager says.
+fn configured(cluster: &Cluster) -> Option<Value> {
+    let sharing = cluster.queues.configuration.as_ref()?.as_ref()?;
+    let strategies = sharing.get("preemptionStrategies").cloned().unwrap_or_else(|| json!([]));
+    Some(json!({"enable": true, "preemptionStrategies": strategies}))
+}
+
+/// Warns once about weights of queues, which have no effect without fair sharing.
+fn tell_weights(cluster: &Cluster, report: &mut Report) {
+    let has_weight =
+        |object: &&StatedQueue| object.spec.get("fairSharing").is_some_and(|fair| fair.get("weight").is_some());
+    if let Some(first) = cluster.queues.stated.iter().find(has_weight)
+        && cluster.queues.configuration.is_none()
+    {
+        let message =
+            format!("fair sharing is off, so the weight of {} `{}` has no effect", first.kind.name(), first.name);
+        let help = "write `kueue: {fair_sharing: true}` if the cluster has fair sharing, or add the ConfigMap \
+                    `kueue-manager-config` to the files";
+        report.warning(first.span, message, help);
+    }
 }
 
 /// Reports a cohort that is below itself.
