@@ -453,7 +453,12 @@ fn node_table(examination: &Examination, names: &Names) -> String {
     let of_fit = if is_of_gang { Reason::GangIncomplete.name() } else { "no reason of its own" };
     let rows: Vec<Vec<String>> = (examination.nodes.iter().take(SHOWN))
         .map(|node| {
-            let refusals: Vec<&str> = node.refusals.iter().map(|(_, reason)| reason.name()).collect();
+            let mut refusals: Vec<&str> = Vec::new();
+            for (_, reason) in &node.refusals {
+                if !refusals.contains(&reason.name()) {
+                    refusals.push(reason.name());
+                }
+            }
             let said = match (refusals.is_empty(), node.verdict.reason()) {
                 (true, None) => of_fit.to_string(),
                 (true, Some(reason)) => reason.name().to_string(),
@@ -470,9 +475,10 @@ fn node_table(examination: &Examination, names: &Names) -> String {
 }
 
 fn shortages(node: &NodeFinding) -> String {
+    let taints = node.taints.iter().map(|taint| format!("a toleration of {taint}"));
     let parts =
         node.shortages.iter().map(|short| format!("{}: {} free, {} needed", short.resource, short.free, short.needed));
-    parts.collect::<Vec<_>>().join("; ")
+    taints.chain(parts).collect::<Vec<_>>().join("; ")
 }
 
 /// What `explain` can suggest about a single node for this job.
@@ -661,6 +667,7 @@ fn examination_json(examination: &Examination, tasks: Tasks, names: &Names) -> V
                 "short_of": node.shortages.iter().map(|short| json!({
                     "resource": short.resource, "needed": short.needed, "free": short.free,
                 })).collect::<Vec<_>>(),
+                "taints": node.taints,
                 "scores": node.scores.iter().map(|(name, score)| json!([name, score.get()])).collect::<Vec<_>>(),
             })
         })

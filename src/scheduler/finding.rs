@@ -15,6 +15,8 @@ pub struct NodeFinding {
     pub refusals: Vec<(&'static str, Reason)>,
     /// The resources that are missing for one task, if any.
     pub shortages: Vec<Shortage>,
+    /// The taints of a Kubernetes node that the pod does not tolerate, as texts.
+    pub taints: Vec<String>,
     /// For a model: each GPU, the memory that would be taken, and the memory that is free.
     pub gpus: Vec<GpuFinding>,
     /// How many tasks would fit on the node.
@@ -62,6 +64,7 @@ impl NodeFinding {
             verdict,
             refusals: Vec::new(),
             shortages: Vec::new(),
+            taints: Vec::new(),
             gpus: Vec::new(),
             capacity: u32::from(verdict.is_fit()),
             scores: Vec::new(),

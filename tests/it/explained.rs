@@ -19,6 +19,7 @@ trials! {
         no_place_is_named_while_a_rule_holds_a_job,
         the_time_of_an_explanation_is_the_one_asked_for,
         a_node_that_would_take_a_task_of_a_gang_is_not_said_to_refuse_because_it_fits,
+        a_node_counts_once_for_a_reason_and_its_taints_are_named,
     ]
 }
 
@@ -306,4 +307,43 @@ expect: [{job: gang, is: never_fits}]
         said.contains("\nnode  refused because of  lacks\nn-0   gang_incomplete\nn-1   gang_incomplete\n"),
         "{said}"
     );
+}
+
+/// Each node lacks two extended resources. Counts of a reason are counts of nodes.
+const LACKS_TWO: &str = "\
+scenario: Two nodes lack two resources each
+profile: kubernetes-1.35
+until: 1m
+manifests:
+  - {apiVersion: v1, kind: Node, metadata: {name: plain}, status: {allocatable: {cpu: 4, memory: 8Gi, pods: 9}}}
+  - apiVersion: v1
+    kind: Node
+    metadata: {name: full}
+    spec: {taints: [{key: team, value: ml, effect: NoSchedule}]}
+    status: {allocatable: {cpu: 8, memory: 8Gi, pods: 9}, conditions: [{type: DiskPressure, status: \"True\"}]}
+  - apiVersion: v1
+    kind: Pod
+    metadata: {name: asks}
+    spec: {containers: [{name: c, resources: {limits: {example.com/nic: 2, example.com/fpga: 1}}}]}
+  - apiVersion: v1
+    kind: Pod
+    metadata: {name: large}
+    spec: {containers: [{name: c, resources: {requests: {cpu: 6}}}]}
+";
+
+fn a_node_counts_once_for_a_reason_and_its_taints_are_named() {
+    let dir = empty();
+    std::fs::write(dir.path().join("lacks.yaml"), LACKS_TWO).expect("a folder of our own");
+    stdout(dir.path(), &["run", "lacks.yaml", "--out", "."], 1);
+    let text = stdout(dir.path(), &["explain", "events.jsonl", "--job", "asks"], 0);
+    assert!(text.contains("held           1 untolerated_taint, 1 insufficient_resource"), "{text}");
+    assert!(
+        text.contains("plain  insufficient_resource                     example.com/fpga: 0 free, 1 needed; "),
+        "{text}"
+    );
+    let taints = "team=ml:NoSchedule and node.kubernetes.io/disk-pressure:NoSchedule (its condition DiskPressure)";
+    let text = stdout(dir.path(), &["explain", "events.jsonl", "--job", "large"], 0);
+    assert!(text.contains(&format!("smallest change: full would fit without the taint {taints}")), "{text}");
+    let said = stdout(dir.path(), &["explain", "events.jsonl", "--job", "large", "--format", "json"], 0);
+    assert!(said.contains("\"team=ml:NoSchedule\""), "{said}");
 }

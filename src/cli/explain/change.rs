@@ -55,7 +55,10 @@ fn obstacles(node: &NodeFinding) -> String {
 fn parts(node: &NodeFinding) -> Vec<String> {
     let mut parts: Vec<String> = (node.refusals.iter())
         .filter(|(filter, reason)| node.shortages.is_empty() || !is_shortage(filter, *reason))
-        .map(|(_, reason)| if_asked_for(*reason).map_or_else(|| format!("without {reason}"), str::to_string))
+        .map(|(_, reason)| match (*reason, node.taints.is_empty()) {
+            (Reason::UntoleratedTaint, false) => format!("without the taint {}", node.taints.join(" and ")),
+            (reason, _) => if_asked_for(reason).map_or_else(|| format!("without {reason}"), str::to_string),
+        })
         .collect();
     parts.extend(
         (node.shortages.iter())

@@ -7,7 +7,7 @@ use smallvec::smallvec;
 
 use super::Kubernetes;
 use super::attempt::gated;
-use super::reasons::{histogram, of_refusal};
+use super::reasons::{histogram, of_node, of_refusal};
 use crate::core::Core;
 use crate::core::Watched;
 use crate::core::store::ReplicaIndex;
@@ -16,6 +16,7 @@ use dryrack_event::{Histogram, Reason, Refusal};
 use dryrack_ids::NodeId;
 use dryrack_kubernetes::cluster::{NodeInfo, PodInfo, Resource};
 use dryrack_kubernetes::cycle::{self, Decision as Decided, Outcome, Plugin, Reason as Stated};
+use dryrack_kubernetes::object::{Effect, Taint};
 use dryrack_scheduler::{Candidate, Decision, Examination, NodeFinding, Shortage, Verdict};
 use dryrack_units::{Bytes, Score};
 
@@ -85,9 +86,13 @@ impl Kubernetes {
     }
 
     fn add_refusal(&self, index: usize, pod: &PodInfo, refusal: &cycle::Refusal, finding: &mut NodeFinding) {
-        let reasons = refusal.reasons.iter().map(|reason| (refusal.plugin.name(), of_refusal(reason)));
-        finding.refusals.extend(reasons);
+        for reason in of_node(refusal) {
+            finding.refusals.push((refusal.plugin.name(), reason));
+        }
         let node = self.cluster.node(index);
+        if refusal.reasons.contains(&Stated::Taints) {
+            finding.taints = untolerated(pod, node);
+        }
         let nominated = self.cluster.nominations.on(node.name());
         finding.shortages.extend(refusal.reasons.iter().filter_map(|reason| shortage(reason, pod, node, nominated)));
     }
@@ -219,6 +224,29 @@ fn of_other_scheduler(core: &Core, pod: &PodInfo) -> Examination {
         message: Some(Arc::from(message)),
     }
 }
+
+/// The taints of a node that a pod does not tolerate, in the words of kubectl, and the condition from which Kubernetes and
+/// dryrack derive a taint.
+fn untolerated(pod: &PodInfo, node: &NodeInfo) -> Vec<String> {
+    let repels = |taint: &&Taint| taint.effect != Effect::PreferNoSchedule && !pod.tolerates(taint);
+    let told = |taint: &Taint| {
+        let value = if taint.value.is_empty() { String::new() } else { format!("={}", taint.value) };
+        let condition = CONDITIONS.iter().find(|(key, _)| *key == &*taint.key);
+        let from = condition.map_or(String::new(), |(_, name)| format!(" (its condition {name})"));
+        format!("{}{value}:{:?}{from}", taint.key, taint.effect)
+    };
+    node.shape.taints.iter().filter(repels).map(told).collect()
+}
+
+/// The taints that follow from conditions of a node, by their keys.
+const CONDITIONS: [(&str, &str); 6] = [
+    (Taint::NOT_READY, "Ready: False"),
+    (Taint::UNREACHABLE, "Ready: Unknown"),
+    ("node.kubernetes.io/memory-pressure", "MemoryPressure"),
+    ("node.kubernetes.io/disk-pressure", "DiskPressure"),
+    ("node.kubernetes.io/pid-pressure", "PIDPressure"),
+    ("node.kubernetes.io/network-unavailable", "NetworkUnavailable"),
+];
 
 /// What a node lacks for a pod, beside the pods on it and those of equal or higher priority that are `nominated` to it.
 /// `None` if the reason is about something else.

@@ -2,22 +2,23 @@
 
 use dryrack_event::{Histogram, Reason};
 use dryrack_kubernetes::cluster::Resource;
-use dryrack_kubernetes::cycle::{Decision, Outcome, Reason as Stated};
+use dryrack_kubernetes::cycle::{Decision, Outcome, Reason as Stated, Refusal};
 
 use super::pods::is_gpu;
 
-/// How many nodes were refused for each reason. A node that lacks several resources counts for each of them.
+/// How many nodes were refused for each reason. A node counts once for a reason, though it may lack several extended
+/// resources.
 pub(super) fn histogram(decision: &Decision, nodes: usize) -> Histogram {
     let mut histogram = Histogram::default();
     if matches!(decision.outcome, Outcome::Failed { .. }) {
         return Histogram::of(Reason::PluginFailed, nodes.max(1) as u32);
     }
     if let Some(refusal) = &decision.pre_filter {
-        refusal.reasons.iter().for_each(|reason| histogram.add(of_refusal(reason), nodes.max(1) as u32));
+        of_node(refusal).into_iter().for_each(|reason| histogram.add(reason, nodes.max(1) as u32));
         return histogram;
     }
     for (_, refusal) in &decision.rejected {
-        refusal.reasons.iter().for_each(|reason| histogram.add(of_refusal(reason), 1));
+        of_node(refusal).into_iter().for_each(|reason| histogram.add(reason, 1));
     }
     if decision.only_nodes.is_some() {
         histogram.add(Reason::NodeAffinityMismatch, (nodes - decision.rejected.len()) as u32);
@@ -26,6 +27,17 @@ pub(super) fn histogram(decision: &Decision, nodes: usize) -> Histogram {
         histogram.add(Reason::NoNodes, 1);
     }
     histogram
+}
+
+/// The different reasons of a refusal, in order.
+pub(super) fn of_node(refusal: &Refusal) -> Vec<Reason> {
+    let mut reasons: Vec<Reason> = Vec::with_capacity(1);
+    for reason in refusal.reasons.iter().map(of_refusal) {
+        if !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    }
+    reasons
 }
 
 pub(super) fn of_refusal(reason: &Stated) -> Reason {
