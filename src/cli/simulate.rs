@@ -27,7 +27,7 @@ use dryrack_workload::JobSpec;
 pub struct SimulateArgs {
     /// Scenario file, or a manifest or a folder of manifests with nodes, queues and workloads
     path: PathBuf,
-    /// File with one more workload: a manifest, or a job in dryrack's words
+    /// File with one more workload: a manifest, or a job in dryrack's words. `-` is the standard input
     #[arg(long, value_name = "FILE")]
     with: PathBuf,
     /// Time at which the workload is submitted [default: the file's own, or 0s]
@@ -43,7 +43,8 @@ const UNTIL: &str = "24h";
 pub fn simulate(args: &SimulateArgs, format: Format) -> ExitResult {
     let options = args.overrides.lower(&args.path);
     let before = loaded(args, &options)?;
-    let added = Some(AddedWorkload { path: args.with.clone(), at: args.at });
+    let added = AddedWorkload::read(&args.with, args.at);
+    let added = Some(added.map_err(|faults| Failure::Input(faults.to_string()))?);
     let with = loaded(args, &Options { added, ..options })?;
     warn(&with.warnings.to_string());
     let known: BTreeSet<&str> = before.rehearsal.arrivals.iter().map(|job| &*job.spec.name).collect();

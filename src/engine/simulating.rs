@@ -1,6 +1,7 @@
 //! One more workload: whether Kueue would admit it, when, whom it would preempt, and which single change would help.
 //! Every answer comes from a rehearsal.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -400,16 +401,24 @@ impl Trials<'_> {
         Some(Remedy { change, admitted, running, victims: found.victims })
     }
 
-    /// Of changes by 1 to `most` steps, the smallest with which Kueue preempts others at once, the smallest with which
+    /// Of changes by `fewest` to `most` steps, the smallest with which Kueue preempts others at once, the smallest with which
     /// it admits the workload at once, and the smallest that helps at all. Those that do not help, and those that help
     /// no more than a smaller one, are left out.
-    fn steps(&self, most: i64, with: &dyn Fn(i64) -> (Rehearsal, QueueChange), changes: &mut Vec<Remedy>) {
+    fn steps(
+        &self,
+        (fewest, most): (i64, i64),
+        with: &dyn Fn(i64) -> (Rehearsal, QueueChange),
+        changes: &mut Vec<Remedy>,
+    ) {
         let remedy = |steps: i64| {
             let (changed, change) = with(steps);
             self.remedy(&changed, change)
         };
-        let reaches = |wanted: AtOnce| least(1, most, |steps| self.at_once(&with(steps).0) >= wanted);
-        let any = least(1, most, |steps| remedy(steps).is_some());
+        // Both searches try many of the same steps.
+        let known: RefCell<BTreeMap<i64, AtOnce>> = RefCell::default();
+        let at_once = |steps: i64| *known.borrow_mut().entry(steps).or_insert_with(|| self.at_once(&with(steps).0));
+        let reaches = |wanted: AtOnce| least(fewest, most, |steps| at_once(steps) >= wanted);
+        let any = least(fewest, most, |steps| remedy(steps).is_some());
         let steps: BTreeSet<i64> =
             [any, reaches(AtOnce::Preempts), reaches(AtOnce::Admits)].into_iter().flatten().collect();
         let mut kept: Vec<Remedy> = Vec::new();
@@ -457,7 +466,7 @@ impl Trials<'_> {
                 };
                 (changed, change)
             };
-            self.steps(most, &with, changes);
+            self.steps((1, most), &with, changes);
             if !quota["borrowingLimit"].is_null() {
                 let changed = with_quota(self.rehearsal, place, &|quota| quota["borrowingLimit"] = Value::Null);
                 let change = QueueChange::NoBorrowingLimit {
@@ -499,7 +508,9 @@ impl Trials<'_> {
             (other.pod_sets[0].count, other.pod_sets[0].min_count) = (to, None);
             (with_workload(self.rehearsal, workload, &other), QueueChange::Pods { from: set.count, to })
         };
-        self.steps(count - 1, &with, changes);
+        // No more pods than those can all run, whatever Kueue admits.
+        let fewest = self.found.never.as_ref().map_or(1, |never| (count - i64::from(never.most)).max(1));
+        self.steps((fewest, count - 1), &with, changes);
     }
 }
 

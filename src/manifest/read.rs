@@ -1,7 +1,8 @@
 //! Reads objects from files: YAML with several documents, JSON, and lists of objects.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
@@ -112,8 +113,19 @@ impl Manifests {
         }
     }
 
+    /// Gives the text of a file, which is then not read.
+    pub fn give(&mut self, path: PathBuf, text: &Arc<str>) {
+        self.given.insert(path, Arc::clone(text));
+    }
+
     fn file(&mut self, found: &Found, asked: Option<Span>, report: &mut Report) {
-        let Some((source, text)) = read_foreign_text(&found.path, asked, report) else { return };
+        let read = match self.given.get(&found.path) {
+            Some(text) => {
+                Some((report.add_source(found.path.display().to_string(), Arc::clone(text)), Arc::clone(text)))
+            }
+            None => read_foreign_text(&found.path, asked, report),
+        };
+        let Some((source, text)) = read else { return };
         self.text(source, &text, found.is_named, report);
     }
 
@@ -131,7 +143,7 @@ impl Manifests {
         }
         for document in &documents {
             let is_object = document.get("kind").is_some() || document.get("apiVersion").is_some();
-            match is_object || must_be_manifest {
+            match (is_object && !is_of_packager(document)) || must_be_manifest {
                 true => self.tree(document, report),
                 false => self.unused.kind("files that are not manifests"),
             }

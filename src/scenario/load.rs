@@ -332,8 +332,7 @@ fn composed(place: &Place<'_>, options: &Options, report: &mut Report) -> Option
     if let Some(added) = &options.added {
         composed.is_changed |= manifests::add(&mut composed.tree, added, report);
     }
-    composed.is_changed |=
-        manifests::expand(&mut composed.tree, folder, (options.tells_unused, path.is_none()), report);
+    composed.is_changed |= manifests::expand(&mut composed.tree, folder, options, path.is_none(), report);
     (!is_of_another_kind(&composed.tree, source, report)).then_some(composed)
 }
 

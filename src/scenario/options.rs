@@ -1,6 +1,6 @@
 //! The options for loading a scenario: what the caller chooses in place of the file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use dryrack_control::Profile;
@@ -8,7 +8,7 @@ use dryrack_outside::Command;
 use dryrack_profile::ComparedBase;
 use dryrack_trace::Roots;
 use dryrack_units::SimTime;
-use dryrack_yaml::Span;
+use dryrack_yaml::{Diagnostics, Report, Span, read_foreign_text};
 
 /// Settings from the command line. Each text is checked like the file, and diagnostics show it as the user typed it.
 #[derive(Clone, Debug, Default)]
@@ -58,8 +58,25 @@ pub struct ListFile {
 pub struct AddedWorkload {
     /// The path, relative to the working directory.
     pub path: PathBuf,
+    /// The text of the file, which is read once, because a pipe gives it only once.
+    pub text: Arc<str>,
     /// When it is submitted, unless the file says so itself.
     pub at: Option<SimTime>,
+}
+
+impl AddedWorkload {
+    /// Reads the file. `-` is the standard input.
+    ///
+    /// # Errors
+    /// If the file cannot be read, with the reason.
+    pub fn read(path: &Path, at: Option<SimTime>) -> Result<AddedWorkload, Diagnostics> {
+        let path = if path == Path::new("-") { Path::new("/dev/stdin") } else { path };
+        let mut report = Report::default();
+        match read_foreign_text(path, None, &mut report) {
+            Some((_, text)) => Ok(AddedWorkload { path: path.to_path_buf(), text, at }),
+            None => Err(report.finish()),
+        }
+    }
 }
 
 /// What to do with a scheduler in another process that the file names.

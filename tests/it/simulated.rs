@@ -18,6 +18,7 @@ trials! {
         changes_are_those_with_which_the_pods_run_earlier,
         a_change_that_helps_later_is_better_than_none,
         a_workload_behind_another_says_what_that_one_waits_for,
+        a_workload_from_a_pipe_is_read_once,
     ]
 }
 
@@ -385,5 +386,25 @@ fn a_workload_behind_another_says_what_that_one_waits_for() {
         stdout(dir.path(), &["run", "s.yaml", "--out", "out"], 0);
         let said = stdout(dir.path(), &["explain", "out/events.jsonl", "--job", "new", "--at", "20m"], 0);
         assert!(said.contains(&why), "{said}");
+    }
+}
+
+/// `--with -` and `--with <(helm template ...)`: a pipe gives its text only once.
+fn a_workload_from_a_pipe_is_read_once() {
+    let dir = written(&[("cluster.yaml", &cluster(FILLER)), ("with.yaml", &queued())]);
+    let of_file = stdout(dir.path(), &["simulate", "cluster.yaml", "--with", "with.yaml", "--at", "1m"], 0);
+    for path in ["-", "/dev/fd/0"] {
+        let (from, mut to) = std::io::pipe().expect("a pipe");
+        std::io::Write::write_all(&mut to, queued().as_bytes()).expect("it is short");
+        drop(to);
+        let args = ["simulate", "cluster.yaml", "--with", path, "--at", "1m"];
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_dryrack"));
+        let output = command.args(args).current_dir(dir.path()).stdin(from).output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(
+            (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned()),
+            (Some(0), of_file.clone()),
+            "{said}"
+        );
     }
 }

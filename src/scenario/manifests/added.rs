@@ -1,19 +1,20 @@
 //! One more workload from a file of its own: a manifest goes to `files:`, and a job to `jobs:`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::super::options::AddedWorkload;
-use dryrack_yaml::{Entry, Node, Report, Span, Tree, parse_documents, read_foreign_text};
+use dryrack_yaml::{Entry, Node, Report, Span, Tree, parse_documents};
 
 /// Adds the workload to the tree of a scenario. Returns whether the tree has changed.
 pub(in super::super) fn add(tree: &mut Tree, added: &AddedWorkload, report: &mut Report) -> bool {
-    let Some((source, text)) = read_foreign_text(&added.path, None, report) else { return false };
-    let Some(documents) = parse_documents(&text, source, report) else { return false };
+    let source = report.add_source(added.path.display().to_string(), Arc::clone(&added.text));
+    let Some(documents) = parse_documents(&added.text, source, report) else { return false };
     let is_manifest = |tree: &Tree| tree.get("apiVersion").is_some() || tree.get("kind").is_some();
     let span = source.start();
     let at = added.at.map(|at| ("at", scalar(&at.to_string(), span)));
     if documents.iter().any(is_manifest) {
-        let path = absolute(&added.path);
+        let path = absolute(&added.path).display().to_string();
         let parts = std::iter::once(("path", scalar(&path, span))).chain(at);
         push(tree, "files", map(span, parts.collect()), span);
         return true;
@@ -33,8 +34,9 @@ pub(in super::super) fn add(tree: &mut Tree, added: &AddedWorkload, report: &mut
     true
 }
 
-fn absolute(path: &Path) -> String {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf()).display().to_string()
+/// The path by which `files:` names the file of the workload.
+pub(super) fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
 }
 
 fn scalar(text: &str, span: Span) -> Tree {

@@ -4,6 +4,8 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
+use super::super::options::Options;
+use super::added::absolute;
 use super::tell_unused;
 use dryrack_manifest::{Kind, Manifests, Object};
 use dryrack_objects::Seconds;
@@ -32,7 +34,8 @@ enum Arrives {
 pub(in super::super) fn expand(
     tree: &mut Tree,
     folder: &Path,
-    (tells_unused, is_made): (bool, bool),
+    options: &Options,
+    is_made: bool,
     report: &mut Report,
 ) -> bool {
     let Node::Map(entries) = &mut tree.node else { return false };
@@ -43,6 +46,9 @@ pub(in super::super) fn expand(
         Node::Scalar { .. } | Node::Map(_) => std::slice::from_ref(&files.value),
     };
     let mut manifests = Manifests::default();
+    if let Some(added) = &options.added {
+        manifests.give(absolute(&added.path), &added.text);
+    }
     let mut listed = Vec::new();
     for item in items {
         listed.extend(entry(item, folder, &mut manifests, report));
@@ -56,7 +62,7 @@ pub(in super::super) fn expand(
     if let Some(first) = manifests.objects.first().filter(|_| is_made) {
         (files.key_span, files.value.span) = (first.span, first.span);
     }
-    tell_unused(&manifests.unused, tells_unused, files.key_span, report);
+    tell_unused(&manifests.unused, options.tells_unused, files.key_span, report);
     let objects = manifests.objects.iter().map(tree_of);
     match entries.iter_mut().find(|entry| entry.key == "manifests").map(|entry| &mut entry.value.node) {
         Some(Node::List(own)) => {
