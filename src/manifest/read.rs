@@ -97,7 +97,9 @@ pub struct Manifests {
     pub unused: Unused,
     /// The place of each object, so that none is given twice.
     known: BTreeMap<(Kind, String, String), Span>,
-    files: BTreeSet<std::path::PathBuf>,
+    files: BTreeSet<PathBuf>,
+    /// The texts of files that were read before.
+    given: BTreeMap<PathBuf, Arc<str>>,
     writer: Writer,
 }
 
@@ -323,6 +325,15 @@ impl Manifests {
         }
         self.objects.push(object);
     }
+}
+
+/// Whether a document of a folder is for Helm or kustomize: the `Chart.yaml` of a chart, or a `kustomization.yaml`.
+fn is_of_packager(document: &Tree) -> bool {
+    let text = |key: &str| document.get(key).and_then(Tree::scalar).unwrap_or_default();
+    let is_chart = matches!(text("apiVersion"), "v1" | "v2") && document.get("kind").is_none();
+    let is_of_kustomize = matches!(text("kind"), "Kustomization" | "Component")
+        && (document.get("apiVersion").is_none() || group_of(text("apiVersion")) == "kustomize.config.k8s.io");
+    (is_chart && document.get("name").is_some() && document.get("version").is_some()) || is_of_kustomize
 }
 
 /// Keeps the annotations that dryrack reads, in the metadata of an object and of the templates in it.

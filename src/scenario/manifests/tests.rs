@@ -91,6 +91,39 @@ fn a_pod_on_a_node_has_its_age() {
     assert_eq!(pod.status.start_time, Some(dryrack_objects::Seconds(-600)));
 }
 
+/// A chart and a kustomization are no objects of the API. A folder may hold them, and counts them.
+#[test]
+fn files_of_helm_and_kustomize_in_a_folder_are_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = "apiVersion: v1\nkind: Node\nmetadata: {name: n}\nstatus: {allocatable: {cpu: 1, pods: 9}}\n";
+    for (name, text) in [
+        ("Chart.yaml", "apiVersion: v2\nname: c\nversion: 1.0.0\n"),
+        ("values.yaml", "replicas: 3\n"),
+        (
+            "kustomization.yaml",
+            "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [n.yaml]\n",
+        ),
+        ("n.yaml", node),
+    ] {
+        std::fs::write(folder.path().join(name), text).expect("written");
+    }
+    let found = |files: &str| {
+        let (text, place) = (format!("scenario: A folder\nuntil: 1h\nfiles: [{files}]\n"), folder.path());
+        let options = Options { tells_unused: true, ..Options::default() };
+        match crate::load_text("test.yaml", &text, place, &options) {
+            Ok(loaded) => loaded.warnings.to_string(),
+            Err(faults) => faults.to_string(),
+        }
+    };
+    for files in [".", "\"*.yaml\""] {
+        let told = found(files);
+        assert!(told.contains("kinds without meaning in a rehearsal: files that are not manifests (3)"), "{told}");
+        assert!(!told.contains("error: "), "{told}");
+    }
+    // One that is named must be a manifest.
+    assert!(found("Chart.yaml").contains("error: the object lacks `kind`"));
+}
+
 #[test]
 fn files_say_when_pods_arrive_and_a_log_needs_no_file() {
     let folder = tempfile::tempdir().expect("a folder");
