@@ -23,6 +23,7 @@ trials! {
         a_recording_that_finds_no_room_ends_whole,
         a_policy_on_watch_says_when_it_would_fire_and_why,
         the_policies_of_a_scenario_are_watched_too,
+        a_kubectl_that_hangs_is_said_to_have_had_the_whole_time,
     ]
     SmallDisks: [
         slow_a_disk_that_is_full_costs_what_had_no_room_and_no_more,
@@ -346,4 +347,13 @@ fn the_policies_of_a_scenario_are_watched_too() {
     .expect("written");
     let (_, err) = run(dir.path(), &["watch", "none.yaml", "--gpus", "nvidia-smi"], 2);
     assert!(err.contains("has no utilization policy"), "{err}");
+}
+
+fn a_kubectl_that_hangs_is_said_to_have_had_the_whole_time() {
+    let dir = empty();
+    let path = dir.path().join("kubectl");
+    fs::write(&path, "#!/bin/sh\nexec sleep 60\n").expect("written");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("made a program");
+    let (_, err) = run(dir.path(), &["probe", "--from", "kubernetes", "--within", "1s", "--out", "cluster"], 2);
+    assert!(err.contains("did not answer within 1s"), "{err}");
 }

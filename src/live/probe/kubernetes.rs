@@ -112,6 +112,10 @@ impl Kubernetes {
     pub fn objects(&self, deadline: Deadline) -> Result<FoundObjects, Missing> {
         let limits = Limits { deadline, most_bytes: MOST_OBJECTS };
         let known = self.ask(&["api-resources", "--verbs=list", "-o", "name"], limits);
+        // No time is left for the rest.
+        if let Err(missing @ Missing::TimedOut { .. }) = known {
+            return Err(missing);
+        }
         let is_known = |kind: &str| known.as_ref().is_ok_and(|known| known.lines().any(|line| line.trim() == kind));
         let mut found = FoundObjects::default();
         for (index, kind) in OBJECTS.iter().enumerate() {
