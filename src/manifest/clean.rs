@@ -11,7 +11,7 @@ use dryrack_nearest::nearest;
 use dryrack_units::SimDuration;
 use dryrack_yaml::{Entry, Node, Report, Span, Tree};
 
-use crate::fields::{ANNOTATIONS, META_QUIET, QUIET_ANNOTATIONS, UNFOLLOWED_ANNOTATIONS};
+use crate::fields::{ANNOTATIONS, META_QUIET, QUIET_ANNOTATIONS, UNFOLLOWED_ANNOTATIONS, UNFOLLOWED_LABELS};
 use crate::shape::{Fields, Shape};
 use crate::unused::Unused;
 
@@ -302,6 +302,10 @@ impl<'t> Cleaner<'_, 't> {
         let mut map = Map::new();
         for entry in self.entries(tree, "labels as a map")? {
             // The API reads `null` as an empty text here.
+            let is_own = self.path.ends_with(&["metadata", "labels"]) && self.writer != Writer::Again;
+            if is_own && UNFOLLOWED_LABELS.contains(&entry.key.as_str()) {
+                self.unfollowed(&entry.key);
+            }
             let value = if entry.value.is_nothing() { Some(String::new()) } else { self.text(&entry.value) };
             map.extend(value.map(|value| (entry.key.clone(), Value::from(value))));
         }

@@ -24,7 +24,7 @@ const PRIORITY_CLASS: &str = "kueue.x-k8s.io/priority-class";
 
 /// Adds the controllers of the files that have pods to make.
 pub fn controllers(builder: &mut Builder<'_>, cluster: &mut Cluster) {
-    let (mut done, mut leaving, mut represented, mut nowhere) = (0, 0, 0, 0);
+    let (mut done, mut leaving, mut paused, mut represented, mut nowhere) = (0, 0, 0, 0, 0);
     for (index, object) in builder.manifests.objects.iter().enumerate() {
         let is_queued = object.kind == Kind::QueuedWorkload;
         if !object.kind.is_controller() && !is_queued {
@@ -49,6 +49,10 @@ pub fn controllers(builder: &mut Builder<'_>, cluster: &mut Cluster) {
             continue;
         }
         let has_pods = !children.is_empty();
+        if !has_pods && at(&object.value, &["spec", "paused"]) == Some(&Value::Bool(true)) {
+            paused += 1;
+            continue;
+        }
         let Some(controller) = controller(builder, index, object, cluster) else { continue };
         if controller.sets.iter().any(|set| !set.numbers.is_empty()) || controller.is_suspended {
             for template in controller.sets.iter().flat_map(|set| &set.claims).map(|(_, template)| template) {
@@ -72,6 +76,7 @@ pub fn controllers(builder: &mut Builder<'_>, cluster: &mut Cluster) {
     builder.unused.left_out("no Node of the manifests takes a pod of the DaemonSet", nowhere);
     builder.unused.left_out("the work is done", done);
     builder.unused.left_out("it is being deleted, so it makes no pods", leaving);
+    builder.unused.left_out("the Deployment is paused and has no ReplicaSet", paused);
     builder.unused.left_out("Kueue made it for an object of these files", represented);
 }
 

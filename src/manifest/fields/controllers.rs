@@ -55,11 +55,17 @@ pub const DEPLOYMENT: Fields =
 
 const DEPLOYMENT_SPEC: Fields = Fields::of(
     "the spec of a deployment",
-    &[("replicas", Shape::COUNT), ("selector", LABEL_SELECTOR), ("template", TEMPLATE)],
+    &[
+        ("replicas", Shape::COUNT),
+        ("selector", LABEL_SELECTOR),
+        ("template", TEMPLATE),
+        // Without a ReplicaSet, a paused Deployment makes none.
+        ("paused", Shape::Bool),
+    ],
 )
 .requires(&["template"])
 .refuses(refused::controller)
-.unused("minReadySeconds paused progressDeadlineSeconds revisionHistoryLimit strategy");
+.unused("minReadySeconds progressDeadlineSeconds revisionHistoryLimit strategy");
 
 pub const REPLICA_SET: Fields =
     Fields::of("a replica set", &[("metadata", METADATA), ("spec", Shape::Fields(&REPLICA_SET_SPEC))])

@@ -33,6 +33,10 @@ pub const UNFOLLOWED_ANNOTATIONS: [&str; 10] = [
     "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology",
 ];
 
+/// Labels by which controllers decide and that dryrack does not follow.
+pub const UNFOLLOWED_LABELS: [&str; 2] =
+    ["kueue.x-k8s.io/max-exec-time-seconds", "kueue.x-k8s.io/prebuilt-workload-name"];
+
 /// Annotations that tools keep for themselves. They are not counted.
 pub const QUIET_ANNOTATIONS: [&str; 3] = [
     "kubectl.kubernetes.io/last-applied-configuration",

@@ -21,7 +21,7 @@ use dryrack_control::Profile;
 use dryrack_event::Reason;
 use dryrack_fleet::NodeShape;
 use dryrack_manifest::{Cluster, Manifests, Unused};
-use dryrack_objects::ClusterObjects;
+use dryrack_objects::{ClusterObjects, Pod};
 use dryrack_units::counted;
 use dryrack_yaml::{Fields, Node, Report, Span, Tree};
 
@@ -80,6 +80,7 @@ pub(super) fn read(
         name_hosts(&cluster, profile, world);
     }
     tell_unused(&manifests.unused, options.tells_unused, key, report);
+    nodes::tell_shared(&cluster.nodes, report);
     for (node, span) in &cluster.nodes {
         nodes::declare(node, *span, world, report);
     }
@@ -94,6 +95,7 @@ pub(super) fn read(
     if !expects(file, Reason::OtherScheduler) {
         tell_other_schedulers(&drafts, profile, report);
     }
+    tell_gangs(&cluster, &drafts, profile, report);
     let mut objects = ClusterObjects {
         namespaces: cluster.namespaces.clone(),
         priority_classes: cluster.priority_classes.clone(),
@@ -149,6 +151,31 @@ fn tell_other_schedulers(drafts: &[Draft], profile: &Profile, report: &mut Repor
             "leave `schedulerName` out, or use a profile with `flow: {{kubernetes: {{scheduler_name: {name}}}}}`"
         );
         report.warning(span, message, help);
+    }
+}
+
+/// Says once that the profile schedules the pods of gangs one by one.
+fn tell_gangs(cluster: &Cluster, drafts: &[Draft], profile: &Profile, report: &mut Report) {
+    let is_plain = profile.flow.kubernetes().is_some_and(|options| options.gang_scheduling.is_none());
+    let gang_of = |pod: &Pod| {
+        let stated = pod.spec.workload_ref.as_ref()?;
+        let workload = cluster.workloads.iter().find(|workload| {
+            let metadata = &workload.metadata;
+            metadata.name == stated.name && metadata.namespace() == pod.metadata.namespace()
+        })?;
+        let group = workload.spec.pod_groups.iter().find(|group| group.name == stated.pod_group)?;
+        group.policy.gang.as_ref().map(|_| Arc::clone(&workload.metadata.name))
+    };
+    let mut found = drafts.iter().filter(|_| is_plain).filter_map(|draft| {
+        let spec = &draft.arrival.spec;
+        Some((spec.name.clone(), gang_of(spec.pod.as_ref()?)?, draft.span))
+    });
+    if let Some((job, workload, span)) = found.next() {
+        let message = format!(
+            "the pods of `{job}` are a gang by Workload `{workload}`, but the profile `{}` schedules them one by one",
+            profile.name
+        );
+        report.warning(span, message, "write `profile: kubernetes-1.35-gang-scheduling`");
     }
 }
 

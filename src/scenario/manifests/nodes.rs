@@ -6,7 +6,7 @@ use dryrack_catalog::{self as catalog, CpuArch, Os, Vendor};
 use dryrack_engine::{InitialNode, ModelFiles};
 use dryrack_fleet::{GpuShape, KubernetesNode, NodeShape, NodeSpec, NodeState};
 use dryrack_objects::{Labels, Node, Quantity};
-use dryrack_units::{Bytes, MilliCpu};
+use dryrack_units::{Bytes, MilliCpu, counted};
 use dryrack_yaml::{Report, Span};
 
 use super::super::world::World;
@@ -47,6 +47,33 @@ pub(super) fn declare(node: &Node, span: Span, world: &mut World, report: &mut R
     let spec = NodeSpec { name: Arc::clone(name), shape: world.shared_shape(shape) };
     world.nodes.push(InitialNode { spec, state: NodeState::Ready, gpus: Vec::new(), files: ModelFiles::default() });
 }
+
+/// Says once which nodes report each of their GPUs several times.
+pub(super) fn tell_shared(nodes: &[(Node, Span)], report: &mut Report) {
+    let replicas =
+        |node: &Node| node.metadata.labels.get(REPLICAS)?.parse::<i64>().ok().filter(|replicas| *replicas > 1);
+    let gpus = |node: &Node| node.status.allocatable.get("nvidia.com/gpu").map_or(0, |amount| amount.value());
+    let shared: Vec<(&Node, i64, Span)> = (nodes.iter())
+        .filter_map(|(node, span)| Some((node, replicas(node)?, *span)))
+        .filter(|(node, ..)| gpus(node) > 0)
+        .collect();
+    let Some((first, _, span)) = shared.first() else { return };
+    let all: i64 = shared.iter().map(|(node, ..)| gpus(node)).sum();
+    let real: i64 = shared.iter().map(|(node, replicas, _)| (gpus(node) + replicas - 1) / replicas).sum();
+    let which = match shared.len() {
+        1 => format!("node `{}` shares", first.metadata.name),
+        count => format!("node `{}` and {} more share", first.metadata.name, count - 1),
+    };
+    let message = format!(
+        "{which} each GPU (`{REPLICAS}`): {} of {} count as whole GPUs, also in metrics",
+        counted(usize::try_from(all).unwrap_or(0), "replica"),
+        counted(usize::try_from(real).unwrap_or(0), "GPU"),
+    );
+    report.warning(*span, message, "divide numbers of GPUs by the replicas to get those of the machines");
+}
+
+/// The label with the number of replicas of each GPU, by time-slicing or MPS (NVIDIA's GPU feature discovery).
+const REPLICAS: &str = "nvidia.com/gpu.replicas";
 
 /// The GPUs that pods can request whole, with the model and memory that the labels of feature discovery state.
 fn gpus(node: &Node) -> Vec<GpuShape> {
