@@ -63,6 +63,33 @@ pub struct Branch {
 }
 
 impl Rehearsal {
+    /// The number of jobs that are submitted in the run, and of those before the end of the warm-up.
+    pub fn jobs_and_early(&self) -> (usize, usize) {
+        let jobs = self.arrivals.iter().map(|arrival| arrival.at);
+        self.and_early(jobs)
+    }
+
+    /// The number of requests that arrive in the run, and of those before the end of the warm-up. Both are 0 if a service has a
+    /// closed loop of clients: its requests have no times before the run.
+    pub fn requests_and_early(&self) -> (usize, usize) {
+        let services =
+            || self.arrivals.iter().filter_map(|arrival| Some((arrival.at, arrival.behavior.serving.as_ref()?)));
+        if services().any(|(_, serving)| serving.clients.is_some()) {
+            return (0, 0);
+        }
+        self.and_early(
+            services().flat_map(|(from, serving)| {
+                serving.requests.iter().map(move |request| from.saturating_add(request.at))
+            }),
+        )
+    }
+
+    /// How many of these times are in the run, and how many of them are before the end of the warm-up.
+    fn and_early(&self, times: impl Iterator<Item = SimTime>) -> (usize, usize) {
+        let (until, warm_up) = (self.until.unwrap_or(SimTime::MAX), self.warm_up.unwrap_or(SimTime::ZERO));
+        times.filter(|at| *at <= until).fold((0, 0), |(all, early), at| (all + 1, early + usize::from(at < warm_up)))
+    }
+
     /// The inputs that declare fleets and nodes to the control plane before the run begins.
     pub fn declarations(&self) -> Vec<Input> {
         let mut inputs = Vec::with_capacity(self.nodes.len());

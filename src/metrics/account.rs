@@ -65,6 +65,8 @@ pub struct RunAccount {
     until: Option<SimTime>,
     /// The end of the warm-up. Metrics ignore everything before this time, and jobs that were submitted before it.
     pub warm_up: SimTime,
+    /// The requests to all services, also in the warm-up; 0 if a service has a closed loop of clients.
+    pub requests: u64,
     pub usage: UsageAccount,
     pub saved: SavedAccount,
     pub fragments: FragmentAccount,

@@ -2,7 +2,7 @@
 
 use super::timeline::about;
 use dryrack_metrics::{Function, Metrics, OverRequests, RequestSeries, RunAccount, ServiceAccount, Value};
-use dryrack_units::SimDuration;
+use dryrack_units::{SimDuration, SimTime};
 
 /// All services of a run together. `None` if there are none.
 pub(super) fn all_services(accounts: &RunAccount) -> Option<ServiceAccount> {
@@ -53,23 +53,35 @@ pub(super) fn unserved(all: &ServiceAccount) -> Option<String> {
 /// Sentences that begin the answer of a run with services. Empty without requests.
 pub(super) fn answer(accounts: &RunAccount) -> String {
     let Some(all) = all_services(accounts).filter(|all| all.total.arrived > 0) else { return String::new() };
-    let served = unserved(&all).unwrap_or_else(|| format!("All {} requests were served", thousands(all.total.arrived)));
+    let served = unserved(&all).unwrap_or_else(|| format!("All {} were served", requests(&all, accounts)));
     let at = |series| percentile(&all, series, 990);
     let (ttft, tpot) = (at(RequestSeries::Ttft), at(RequestSeries::Tpot));
     format!("{served}. The 99th percentile of the time to first token is {ttft}, and of the time per token {tpot}. ")
+}
+
+/// Such as `634 of 1,817 requests, after the warm-up of 20m,`; without a warm-up, only `1,817 requests`.
+fn requests(all: &ServiceAccount, accounts: &RunAccount) -> String {
+    let arrived = thousands(all.total.arrived);
+    match (accounts.warm_up, accounts.requests) {
+        (SimTime::ZERO, _) => format!("{arrived} requests"),
+        (warm_up, 0) => format!("{arrived} requests after the warm-up of {warm_up}"),
+        (warm_up, whole) => format!("{arrived} of {} requests, after the warm-up of {warm_up},", thousands(whole)),
+    }
 }
 
 /// Lines such as `requests   36,000 arrived, all served` and `TTFT       half 180ms or less, 99% 1.2s or less`.
 pub(super) fn lines(accounts: &RunAccount, metrics: &Metrics) -> String {
     let Some(all) = all_services(accounts) else { return String::new() };
     if all.total.arrived == 0 {
-        return "requests   none arrived\n".to_string();
+        let none =
+            if accounts.requests == 0 { "none".to_string() } else { requests(&all, accounts).replace(" requests", "") };
+        return format!("requests   {none} arrived\n");
     }
     let served = match all.unserved() {
         0 => "all served".to_string(),
         count => format!("{} not served", thousands(count)),
     };
-    let mut text = format!("requests   {} arrived, {served}\n", thousands(all.total.arrived));
+    let mut text = format!("requests   {} arrived, {served}\n", requests(&all, accounts).replace(" requests", ""));
     if all.total.without_replica > 0 {
         let count = thousands(all.total.without_replica);
         text.push_str(&format!("           {count} arrived while no replica could take them\n"));

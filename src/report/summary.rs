@@ -105,9 +105,16 @@ fn ran(accounts: &RunAccount, metrics: &Metrics) -> String {
         }
     }
     let jobs = metrics.count("jobs_submitted");
-    let mut text = match parts.is_empty() {
-        true => "jobs       none\n".to_string(),
-        false => format!("jobs       {jobs} = {}\n", parts.join(" + ")),
+    let early = accounts.job_rows().count() as u64 - jobs;
+    let all = match early {
+        0 => jobs.to_string(),
+        _ => format!("{jobs} of {}, after the warm-up of {}:", jobs + early, accounts.warm_up),
+    };
+    let mut text = match (parts.is_empty(), early) {
+        (true, 0) => "jobs       none\n".to_string(),
+        (true, _) => format!("jobs       {}\n", all.trim_end_matches(':')),
+        (false, 0) => format!("jobs       {all} = {}\n", parts.join(" + ")),
+        (false, _) => format!("jobs       {all} {}\n", parts.join(" + ")),
     };
     // The refused commits of a scheduler in another process are among its refused decisions below.
     let own_commits = accounts.outside.own_commits();

@@ -171,7 +171,7 @@ fn what_was_before_the_warm_up_counts_nowhere() {
         ],
     );
     // The summary adds up: chat, which arrived before, is not counted among the completed jobs.
-    assert!(text(&of(15)).contains("jobs       1 = 1 completed\n"), "{}", text(&of(15)));
+    assert!(text(&of(15)).contains("jobs       1 of 2, after the warm-up of 15s: 1 completed\n"), "{}", text(&of(15)));
     let after_both_came = Metrics::of(&accounts(&of(100), None));
     held(
         &after_both_came,

@@ -20,6 +20,7 @@ impl RunAccount {
             behaviors: rehearsal.arrivals.iter().map(|arrival| Arc::clone(&arrival.behavior)).collect(),
             fragments: FragmentAccount::of(rehearsal),
             until: rehearsal.until,
+            requests: rehearsal.requests_and_early().0 as u64,
             warm_up: rehearsal.warm_up.unwrap_or(SimTime::ZERO),
             ..RunAccount::default()
         }

@@ -149,6 +149,23 @@ impl RunReport<'_> {
         let [jobs, completed, running, waiting] =
             ["jobs_submitted", "jobs_completed", "jobs_running", "jobs_waiting"].map(count);
         let all = many(jobs as usize, "job");
+        let early = self.accounts.job_rows().count() as u64 - jobs;
+        let all = match early {
+            0 => all,
+            _ => format!(
+                "{all} after the warm-up of {} ({} in all)",
+                self.accounts.warm_up,
+                grouped(&(early + jobs).to_string())
+            ),
+        };
+        if jobs == 0 && early > 0 {
+            let were = if early == 1 { "job was" } else { "jobs were" };
+            return format!(
+                "No job counts, because the {} {were} submitted in the warm-up of {}",
+                grouped(&early.to_string()),
+                self.accounts.warm_up
+            );
+        }
         let end = about(self.accounts.now.since(SimTime::ZERO));
         if jobs > 0 && running == jobs {
             let verb = if jobs == 1 { "runs" } else { "run" };
@@ -483,11 +500,8 @@ impl RunReport<'_> {
         if self.accounts.nodes.iter().all(|node| node.spec.shape.price_per_hour.is_none()) {
             all.push("No node has a price, so there are no figures on cost.".into());
         }
-        if let Some(warm_up) = rehearsal.warm_up {
-            all.push(format!(
-                "Warm-up: figures ignore everything before {warm_up}, and jobs that were submitted before it; plots \
-                 over time show everything."
-            ));
+        if rehearsal.warm_up.is_some_and(|warm_up| warm_up > SimTime::ZERO) {
+            all.push("Plots over time also show the warm-up, which the figures leave out.".into());
         }
         if let Some(until) = rehearsal.until {
             all.push(format!("The run stops at {until}; nothing after that counts."));
