@@ -19,6 +19,7 @@ use dryrack_outside::quoted;
 use dryrack_plan::{Change, Changes, Estimate, Saving, WaitTotal, changes, estimate, saved, sort_savings};
 use dryrack_rehearse::rehearse;
 use dryrack_report::{HelpsReport, about, table};
+use dryrack_rng::draws;
 use dryrack_scenario::{Loaded, Options, load, outline};
 use dryrack_scheduler::Caching;
 use dryrack_units::{SimDuration, counted};
@@ -52,6 +53,9 @@ const SEEDS: usize = 20;
 /// One run: its waits, and the 95th percentile of its waits in seconds.
 type Waited = (WaitTotal, Option<f64>);
 
+/// A run, and whether it drew a random number.
+type Drawn = (Waited, bool);
+
 pub fn what_helps(args: &WhatHelpsArgs, format: Format) -> ExitResult {
     let options = args.overrides.lower(&args.file);
     let loaded = load(&args.file, &options).map_err(|faults| Failure::Input(faults.to_string()))?;
@@ -62,7 +66,7 @@ pub fn what_helps(args: &WhatHelpsArgs, format: Format) -> ExitResult {
     let cells: Vec<(usize, u64)> =
         (0..all.len()).flat_map(|change| seeds.iter().map(move |seed| (change, *seed))).collect();
     let pool = super::test::pool(args.threads)?;
-    let runs: Result<Vec<Result<Waited, String>>, Failure> = progress::with_bar((cells.len() as u64, "runs"), |bar| {
+    let runs: Result<Vec<Result<Drawn, String>>, Failure> = progress::with_bar((cells.len() as u64, "runs"), |bar| {
         pool.install(|| {
             let run = |(change, seed): &(usize, u64)| {
                 let run = args.run(all[*change], *seed);
@@ -73,6 +77,8 @@ pub fn what_helps(args: &WhatHelpsArgs, format: Format) -> ExitResult {
         })
     });
     let runs = runs?;
+    let is_random = runs.iter().flatten().any(|(_, is_random)| *is_random);
+    let runs: Vec<Result<Waited, String>> = runs.into_iter().map(|run| run.map(|(waited, _)| waited)).collect();
     let resampled = loaded.trace.as_ref().and_then(|trace| trace.resampled_from());
     let mut by_change = runs.chunks(seeds.len());
     let base = by_change.next().unwrap_or_default();
@@ -83,7 +89,8 @@ pub fn what_helps(args: &WhatHelpsArgs, format: Format) -> ExitResult {
     let title = &loaded.rehearsal.title;
     let profile = &loaded.rehearsal.profile.name;
     let untried = (!filters.is_empty()).then(|| untried_profiles(profile, &filters));
-    let found = Found { args, title, base: &base, savings: &savings, seeds: &seeds, kinds_left_out, untried };
+    let found =
+        Found { args, title, base: &base, savings: &savings, seeds: &seeds, is_random, kinds_left_out, untried };
     if let Some(dir) = &args.out {
         found.write(dir)?;
     }
@@ -143,8 +150,9 @@ impl WhatHelpsArgs {
     }
 
     /// Runs the file with a change. The inner error is the first fault of the changed file.
-    fn run(&self, change: Option<&Change>, seed: u64) -> Result<Result<Waited, String>, Failure> {
+    fn run(&self, change: Option<&Change>, seed: u64) -> Result<Result<Drawn, String>, Failure> {
         let overrides = self.changed(change).and_seed(seed);
+        let drawn = draws();
         let loaded = match load(&self.file, &overrides.lower(&self.file)) {
             Ok(loaded) => loaded,
             Err(faults) => return Ok(Err(first_line(&faults.to_string()))),
@@ -157,7 +165,7 @@ impl WhatHelpsArgs {
             Some(dryrack_metrics::Value::Time(wait)) => Some(wait.as_secs_f64()),
             _ => None,
         };
-        Ok(Ok((WaitTotal::of(run.run_metrics.accounts()), p95)))
+        Ok(Ok(((WaitTotal::of(run.run_metrics.accounts()), p95), draws() != drawn)))
     }
 }
 
@@ -168,6 +176,8 @@ struct Found<'a> {
     base: &'a [Waited],
     savings: &'a [Saving],
     seeds: &'a [u64],
+    /// Whether some run drew a random number, so that seeds can make a difference.
+    is_random: bool,
     kinds_left_out: usize,
     /// Why no other profile was tried.
     untried: Option<String>,
@@ -212,8 +222,11 @@ impl Found<'_> {
 
     fn sentence(&self) -> String {
         let hours = self.base_hours();
-        let mean = if self.seeds.len() > 1 { "on average, " } else { "" };
-        let seeds = format!("{mean}with {}", counted(self.seeds.len(), "seed"));
+        let seeds = match (self.seeds.len(), self.is_random) {
+            (1, _) => "with 1 seed".to_string(),
+            (several, true) => format!("on average, with {several} seeds"),
+            (several, false) => format!("with each of {several} seeds, because nothing is random"),
+        };
         let of = match () {
             () if hours >= LEAST_HOURS => format!("All replicas together wait {hours:.1} h {seeds}."),
             () if hours > 0.0 => format!("All replicas together wait {} {seeds}.", about_hours(hours)),

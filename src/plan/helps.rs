@@ -11,7 +11,7 @@ use dryrack_fleet::{NodeShape, offer_of};
 use dryrack_metrics::{Estimate, ResampledFrom, RunAccount, estimate_difference};
 use dryrack_profile::{load_profile, profile_names};
 use dryrack_scheduler::slurm::{Partition, partition_label};
-use dryrack_units::{Bytes, MilliCpu, SimTime};
+use dryrack_units::{Bytes, MilliCpu, SimDuration, SimTime};
 use dryrack_yaml::{Node, Report, Tree, emit, is_pattern, matches_pattern, parse};
 
 /// The profiles that are tried in place of a profile with one queue. Backfilling with many reservations takes long, so
@@ -148,20 +148,22 @@ pub fn changes(rehearsal: &Rehearsal) -> Changes {
     if found.filters.is_empty() {
         found.changes.extend(of_profiles(rehearsal));
     }
+    found.changes.extend(of_fleets(&tree));
+    found.changes.extend(of_limits(&tree));
     found.changes.extend(of_jobs(&tree));
     found
 }
 
 /// An entry of `nodes:` with the shape of its nodes.
-struct NodeEntry<'t> {
-    tree: &'t Tree,
+pub(super) struct NodeEntry<'t> {
+    pub(super) tree: &'t Tree,
     name: &'t str,
     count: Option<u32>,
-    shape: &'t Arc<NodeShape>,
+    pub(super) shape: &'t Arc<NodeShape>,
 }
 
 /// The entries of `nodes:`.
-fn entries<'t>(tree: &'t Tree, rehearsal: &'t Rehearsal) -> Vec<NodeEntry<'t>> {
+pub(super) fn entries<'t>(tree: &'t Tree, rehearsal: &'t Rehearsal) -> Vec<NodeEntry<'t>> {
     let Some(Node::List(items)) = tree.get("nodes").map(|nodes| &nodes.node) else { return Vec::new() };
     let mut found: Vec<NodeEntry<'_>> = Vec::new();
     for tree in items {
@@ -303,6 +305,40 @@ fn of_profiles(rehearsal: &Rehearsal) -> Vec<Change> {
         profile: Some(name.to_string()),
     };
     others.map(change).collect()
+}
+
+/// One more instance allowed in each fleet that has a largest number of them.
+fn of_fleets(tree: &Tree) -> Vec<Change> {
+    let Some(Node::Map(fleets)) = tree.get("fleets").map(|fleets| &fleets.node) else { return Vec::new() };
+    let more = fleets.iter().filter_map(|fleet| {
+        let nodes = fleet.value.get("nodes")?;
+        let path = format!("fleets.{}.nodes", quoted(&fleet.key));
+        let set = match nodes.scalar().and_then(|typed| typed.split_once("..")) {
+            Some((least, most)) => format!("{path}={least}..{}", most.parse::<u32>().ok()?.checked_add(1)?),
+            None => {
+                let most: u32 = nodes.get("max").and_then(Tree::scalar)?.parse().ok()?;
+                format!("{path}.max={}", most.checked_add(1)?)
+            }
+        };
+        let what = format!("one more instance allowed in the fleet {}", fleet.key);
+        Some(Change { what, set: vec![set], profile: None })
+    });
+    more.collect()
+}
+
+/// Half of each time limit, but not less than the duration of its jobs, if the file states it.
+fn of_limits(tree: &Tree) -> Vec<Change> {
+    let Some(Node::List(jobs)) = tree.get("jobs").map(|jobs| &jobs.node) else { return Vec::new() };
+    let time = |job: &Tree, key: &str| job.get(key).and_then(Tree::scalar)?.parse::<SimDuration>().ok();
+    let set = jobs.iter().filter_map(|job| {
+        let (name, limit) = (job.get("name").and_then(Tree::scalar)?, time(job, "time_limit")?);
+        let half = SimDuration::from_nanos(limit.as_nanos() / 2);
+        let shorter = half.max(time(job, "duration").unwrap_or(SimDuration::ZERO));
+        (shorter < limit).then(|| format!("jobs.{}.time_limit={shorter}", quoted(name)))
+    });
+    let set: Vec<String> = set.collect();
+    let what = "time limits halved, but not below the duration".to_string();
+    if set.is_empty() { Vec::new() } else { vec![Change { what, set, profile: None }] }
 }
 
 fn of_jobs(tree: &Tree) -> Vec<Change> {

@@ -23,8 +23,16 @@ impl HelpsReport {
         // In a terminal, backticks mark a command.
         let header: Vec<String> = self.header.iter().map(|name| name.replace('`', "")).collect();
         let header: Vec<&str> = header.iter().map(String::as_str).collect();
+        // The ends of an interval stay on one line.
+        let whole = |cell: &String| match cell.split_once(" (") {
+            Some((mean, ends)) if ends.ends_with(')') && ends.contains(" to ") && !mean.contains(' ') => {
+                format!("{mean} ({}", ends.replace(' ', "\u{a0}"))
+            }
+            _ => cell.replace(" ± ", " ±\u{a0}"),
+        };
+        let rows: Vec<Vec<String>> = self.rows.iter().map(|row| row.iter().map(whole).collect()).collect();
         let body = [
-            section("What would help most", &(table("Changes that were run", &header, &self.rows) + NOTE)),
+            section("What would help most", &(table("Changes that were run", &header, &rows) + NOTE)),
             section("How to repeat this", &facts(&[("Command", self.command.clone())])),
         ];
         page(&self.title, (&self.answer, false), &body.concat())
