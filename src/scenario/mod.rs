@@ -58,6 +58,7 @@ mod nodes;
 mod options;
 mod outside;
 mod params;
+mod plan_assumptions;
 mod plan_constraints;
 mod plan_file;
 mod pods;

@@ -13,6 +13,7 @@ use super::horizon::{self, Horizon};
 use super::load::{Loaded, load};
 use super::options::{Options, Varying};
 use super::params::is_name;
+use super::plan_assumptions;
 use super::seeds;
 use dryrack_expect::{Expectation, ExpectationKind, MetricCheck, Quantity, SeedShare};
 use dryrack_fleet::{NodeShape, Payment, offer_of};
@@ -91,6 +92,8 @@ pub struct Factor {
     pub settings: Vec<Vec<Setting>>,
     /// The place of the path that it sets, or else of its key.
     pub place: Span,
+    /// Whether it sets only what no operator chooses, such as speeds or the load.
+    pub is_assumed: bool,
 }
 
 impl Factor {
@@ -101,11 +104,11 @@ impl Factor {
             vec![Setting { path: Arc::clone(&path), value: Arc::clone(value), places: (place, of_value) }]
         };
         let settings = values.iter().zip(value_places).map(setting).collect();
-        Factor { name: Arc::from(name), values, settings, place }
+        Factor { name: Arc::from(name), values, settings, place, is_assumed: false }
     }
 
     /// The paths that the factor sets.
-    fn paths(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
         self.settings.first().into_iter().flatten().map(|setting| &*setting.path)
     }
 }
@@ -252,6 +255,7 @@ pub fn load_plan(
         (Some(plan), false) => (plan, report.finish()),
         _ => return Err(report.finish()),
     };
+    plan_assumptions::mark(&mut plan.factors, &plan.scenario);
     if let Err(faults) = check_growth(&plan, base) {
         found.merge(faults);
         return Err(found);
@@ -565,7 +569,13 @@ fn factor(Entry { key, key_span, value: given }: &Entry, report: &mut Report) ->
             if let Some(Tree { node: Node::Map(named), span }) = fields.get("values") {
                 let settings = named_values(named, (&fields, *span), report)?;
                 let values = named.iter().map(|entry| Arc::from(entry.key.as_str())).collect();
-                return Some(Factor { name: Arc::from(key.as_str()), values, settings, place: *key_span });
+                return Some(Factor {
+                    name: Arc::from(key.as_str()),
+                    values,
+                    settings,
+                    place: *key_span,
+                    is_assumed: false,
+                });
             }
             let path = fields.text("set", "a path such as `nodes.alpha.count`", report).unwrap_or(&own);
             let place = fields.get("set").map_or(*key_span, |tree| tree.span);
