@@ -44,6 +44,7 @@ mod output;
 mod outside;
 mod picture;
 mod plan;
+mod plan_growing;
 mod plan_pair;
 mod plan_submit;
 mod planning;

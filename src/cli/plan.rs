@@ -12,17 +12,19 @@ use serde_json::json;
 use super::exit::{Exit, ExitResult, Failure};
 use super::output::{Format, WholeFile, print, print_json, warn};
 use super::picture::{Picture, PictureFile, picture_file};
+use super::plan_growing::Growing;
 use super::plan_pair::{PairArgs, pair};
 use super::plan_submit::{SubmitArgs, submit};
 use super::planning::{Planning, of_sweep};
 use super::progress;
 use super::swarm::seeds;
+use dryrack_metrics::RUNS_FOR_A_TAIL;
 use dryrack_plan::{
-    BreakResult, Comparison, Estimate, FleetSize, HORIZON_HEADER, Journal, JournalError, PlanPage, PlanRun, Row, Runs,
-    Search, SearchResult, answer, compare, constraint_names, fleet_size, horizon_json, horizon_rows, horizon_sentences,
-    idle_factors, idle_sentence, page, start_wait_note, still_open, stops_being_enough,
+    BreakResult, Comparison, Estimate, FleetSize, Journal, JournalError, PlanPage, PlanRun, Row, Runs, Search,
+    SearchResult, answer, by_choice, compare, constraint_names, fleet_size, idle_factors, idle_sentence, page,
+    plans_of_cases, start_wait_note, still_open,
 };
-use dryrack_report::{PlanGrowth, TimeLimit, UNFINISHED_JOBS, about, mean_jobs, table};
+use dryrack_report::{TimeLimit, UNFINISHED_JOBS, about, mean_jobs, table};
 use dryrack_scenario::{Factor, Method, Objective, PlanFile};
 use dryrack_units::{SimDuration, counted, grouped};
 use dryrack_yaml::Diagnostics;
@@ -237,35 +239,60 @@ fn search(planning: &Planning, kept: &FinishedRuns) -> Result<(SearchResult, Vec
     );
     let sizes = sizes.map_err(|faults| Failure::Input(faults.to_string()))?;
     let of = |size: &FleetSize| size.of(objective).expect("a search makes small what is known before");
-    let mut search = Search::new(plan, sizes.iter().map(of).collect());
     let (mut left, mut wanted) = (plan.runs.unwrap_or(u64::MAX), Vec::new());
+    let (mut found, mut settled): (Option<SearchResult>, u64) = (None, 0);
     progress::with_bar((plan.cells() as u64, "alternatives settled"), |bar| {
-        while let Some(cell) = search.next_alternative() {
-            let mut runs = Runs::new();
-            let decided = loop {
-                let row = compare(plan, &runs).rows.pop();
-                if let Some(keeps) = row.and_then(|row| row.keeps) {
-                    break Some(keeps);
-                }
-                let from = runs.len();
-                let at_once = usize::try_from(left).unwrap_or(usize::MAX).min(SEEDS_AT_ONCE);
-                let next: Vec<u64> = plan.seeds[from..].iter().take(at_once).copied().collect();
-                let is_new = next.iter().any(|seed| kept.has((cell, *seed)).is_none());
-                if next.is_empty() || (is_new && kept.is_late()) {
-                    break None;
-                }
-                left -= next.len() as u64;
-                wanted.extend(next.iter().map(|seed| (cell, *seed)));
-                let done: Result<Vec<PlanRun>, Failure> =
-                    next.par_iter().map(|seed| kept.get(planning, (cell, *seed))).collect();
-                runs.extend(done?.into_iter().map(|run| ((cell, run.seed), run)));
-            };
-            let Some(holds) = decided else { break };
-            search.record(cell, holds);
-            bar.set_position(search.settled() as u64);
+        for (part, cells) in plans_of_cases(plan) {
+            let mut search = Search::new(&part, cells.iter().map(|cell| of(&sizes[*cell])).collect());
+            search_one(planning, kept, &mut search, (&cells, &mut left, &mut wanted), |of_part| {
+                bar.set_position(settled + of_part);
+            })?;
+            settled += cells.len() as u64;
+            let of_part = search.found();
+            found = Some(match found.take() {
+                None => of_part,
+                Some(found) => found.join(plan, of_part),
+            });
         }
-        Ok((search.found(), wanted))
+        Ok((found.take().expect("a plan has a case"), std::mem::take(&mut wanted)))
     })
+}
+
+/// Searches among the alternatives with equal assumptions, which have these numbers in the whole plan.
+fn search_one(
+    planning: &Planning,
+    kept: &FinishedRuns,
+    search: &mut Search,
+    (cells, left, wanted): (&[usize], &mut u64, &mut Vec<(usize, u64)>),
+    tick: impl Fn(u64),
+) -> Result<(), Failure> {
+    let plan = &planning.plan;
+    while let Some(of_part) = search.next_alternative() {
+        let cell = cells[of_part];
+        let mut runs = Runs::new();
+        let decided = loop {
+            let row = compare(plan, &runs).rows.pop();
+            if let Some(keeps) = row.and_then(|row| row.keeps) {
+                break Some(keeps);
+            }
+            let from = runs.len();
+            let at_once = usize::try_from(*left).unwrap_or(usize::MAX).min(SEEDS_AT_ONCE);
+            let next: Vec<u64> = plan.seeds[from..].iter().take(at_once).copied().collect();
+            let is_new = next.iter().any(|seed| kept.has((cell, *seed)).is_none());
+            if next.is_empty() || (is_new && kept.is_late()) {
+                break None;
+            }
+            *left -= next.len() as u64;
+            wanted.extend(next.iter().map(|seed| (cell, *seed)));
+            let done: Result<Vec<PlanRun>, Failure> =
+                next.par_iter().map(|seed| kept.get(planning, (cell, *seed))).collect();
+            runs.extend(done?.into_iter().map(|run| ((cell, run.seed), run)));
+        };
+        let Some(holds) = decided else { break };
+        search.record(of_part, holds);
+        tick(search.settled() as u64);
+    }
+    Ok(())
 }
 
 /// The number of seeds that run in parallel. It is fixed, so that the result does not depend on the number of threads.
@@ -333,65 +360,64 @@ fn finish(
 ) -> ExitResult {
     let plan = &planning.plan;
     let comparison = compare(plan, runs);
-    let best = plan.minimize.and_then(|objective| comparison.best(objective));
+    let best = plan.minimize.and_then(|objective| comparison.best(plan, objective));
     let (open, is_search) = (still_open(plan, &comparison, found), found.is_some());
+    let asked = constraint_names(runs);
     let mut found = planning.with_gpu_names(answer(plan, &comparison, found), &comparison, best)?;
+    found.with_serving_error(&asked);
     let idle = idle_factors(plan, runs);
-    let fleet = best.map_or(Ok(String::new()), |row| planning.fleet(row))?;
-    found.how.push_str(&fleet);
+    let (fleet, month) = best.map_or(Ok(Default::default()), |row| planning.fleet(row))?;
+    let words = best.map_or(Ok(String::new()), |row| planning.fleet_words(row))?;
+    if let Some(row) = best {
+        found.with_fleet(row, &words);
+    }
+    let named = by_choice(plan, &comparison);
+    found.how.push_str(&month);
+    let fleet = fleet + &month;
     if let Some(row) = best {
         found.how.push_str(&planning.range_ends(row, &comparison, (&idle, is_search && open.is_none())));
     }
     found.how.push_str(&idle_sentence(plan, &idle));
-    let lasting = planning.horizon(&comparison.rows)?;
-    if let (Some(row), Some(horizon)) = (best, &plan.horizon)
-        && let Some(end) = stops_being_enough(horizon, &lasting, row)
-    {
-        found.with_end(&end);
-    }
+    let growing = Growing::run(planning, &comparison, best)?;
+    growing.add_end(planning, best, &mut found);
     let breaks = best.map_or(Ok(Vec::new()), |row| planning.breaks(row))?;
     found.with_doubt(best.zip(open), &breaks);
+    growing.begin(planning, &mut found);
     found.with_never_run(&comparison, best);
     let answer = found.text();
     let lines = breaks_of(planning, best, &breaks)?;
-    let asked: Vec<String> = (runs.values().next())
-        .map_or(Vec::new(), |run| run.constraints.iter().map(|constraint| constraint.name.clone()).collect());
     let note = start_wait_note(&comparison, &asked);
-    let growth = plan.horizon.as_ref().map(|horizon| PlanGrowth {
-        sentences: horizon_sentences(plan, horizon, &comparison, &lasting),
-        rows: horizon_rows(plan, horizon, &comparison, &lasting),
-    });
     let mut whole = json!({
         "plan": plan.title, "answer": answer, "short_answer": found.short, "fleet": fleet.trim_start(), "input": planning.header.input, "dryrack": planning.header.dryrack,
         "scenario": plan.scenario, "set": planning.base.set, "seeds": plan.seeds, "minimize": plan.minimize.map(Objective::name),
         "breaks": breaks_json(&breaks, &lines),
         "alternatives": comparison.json(plan),
     });
-    if let (Some(horizon), Some(growth)) = (&plan.horizon, &growth) {
-        whole["horizon"] = horizon_json(horizon, &comparison, &lasting, &growth.sentences);
+    if let Some(horizon) = growing.json(planning, &comparison) {
+        whole["horizon"] = horizon;
     }
     add_notes(&mut whole, note.as_deref(), &planning.assumed);
     if let Some(dir) = out {
-        let mut json = serde_json::to_string_pretty(&whole).expect("it has a JSON form");
-        json.push('\n');
-        let shown = PlanPage { answer: &found, note: note.as_deref(), breaks: &lines, growth: growth.as_ref() };
-        let html = page((plan, &planning.assumed, &planning.flags), &planning.header, (&comparison, runs), &shown);
-        let files = [
-            ("runs.jsonl", Journal::sorted(&planning.header, all)),
-            ("alternatives.csv", comparison.csv(plan)),
-            ("plan.json", json.into_bytes()),
-            ("report.html", html.into_bytes()),
-        ];
-        WholeFile::write_all(files.map(|(name, bytes)| (dir.join(name), bytes)))?;
+        let shown = PlanPage {
+            answer: &found,
+            note: note.as_deref(),
+            breaks: &lines,
+            growth: growing.growth.as_ref(),
+            fleet: &words,
+            choices: &named,
+            throughout: growing.throughout(),
+        };
+        write(dir, planning, (runs, all), &comparison, (&whole, &shown))?;
     }
     match format {
         Format::Human => {
             let left_out = left_out(planning, &comparison);
-            let also = note.iter().chain(lines.iter().map(|(sentence, _)| sentence)).chain(&left_out);
+            let growth = growing.growth.as_ref();
+            let also = named.iter().chain(&note).chain(lines.iter().map(|(sentence, _)| sentence)).chain(&left_out);
             let also: Vec<&String> = also.chain(growth.iter().flat_map(|growth| &growth.sentences)).collect();
-            print(&human(plan, &comparison, &constraint_names(runs), &answer, &also))?;
-            if let Some(growth) = &growth {
-                print(&format!("\n{}", table(&HORIZON_HEADER, &growth.rows)))?;
+            print(&human(plan, &comparison, &asked, &answer, &also))?;
+            if let Some(growth) = growth {
+                print(&format!("\n{}", table(&growth.header, &growth.rows)))?;
             }
         }
         Format::Json => print_json(&whole)?,
@@ -402,6 +428,27 @@ fn finish(
     }
     let any_keeps = comparison.rows.iter().any(|row| row.keeps == Some(true));
     Ok(if plan.asked.is_empty() || any_keeps { Exit::Fine } else { Exit::Failed })
+}
+
+/// Writes the files of a plan.
+fn write(
+    dir: &Path,
+    planning: &Planning,
+    (runs, all): (&Runs, &Runs),
+    comparison: &Comparison,
+    (whole, shown): (&serde_json::Value, &PlanPage<'_>),
+) -> Result<(), Failure> {
+    let plan = &planning.plan;
+    let mut json = serde_json::to_string_pretty(whole).expect("it has a JSON form");
+    json.push('\n');
+    let html = page((plan, &planning.assumed, &planning.flags), &planning.header, (comparison, runs), shown);
+    let files = [
+        ("runs.jsonl", Journal::sorted(&planning.header, all)),
+        ("alternatives.csv", comparison.csv(plan)),
+        ("plan.json", json.into_bytes()),
+        ("report.html", html.into_bytes()),
+    ];
+    WholeFile::write_all(files.map(|(name, bytes)| (dir.join(name), bytes)))
 }
 
 fn add_notes(whole: &mut serde_json::Value, note: Option<&str>, assumed: &[String]) {
@@ -421,6 +468,7 @@ fn left_out(planning: &Planning, comparison: &Comparison) -> Vec<String> {
     let has_energy = comparison.rows.iter().any(|row| row.metrics.contains_key("energy"));
     let is_shown = |line: &&String| {
         line.starts_with("no job can use ")
+            || line.starts_with("The figures leave out ")
             || (has_cost && line.starts_with("The cost "))
             || (has_energy && line.starts_with("The energy "))
     };
@@ -490,14 +538,27 @@ fn human(plan: &PlanFile, comparison: &Comparison, constraints: &[String], answe
     let p95 = |row: &Row| row.metrics.get(WAIT_P95).and_then(Estimate::interval);
     let has_ends = |row: &Row| p95(row).is_some_and(|(low, high)| low < high);
     let of_sections = comparison.rows.iter().any(|row| row.is_one_run() && has_ends(row));
-    text.push_str(match (comparison.rows.iter().any(|row| !row.is_one_run()), of_sections) {
+    let of_seeds = || comparison.rows.iter().filter(|row| !row.is_one_run());
+    if of_seeds().next().is_some() {
+        text.push_str("\nMeans over the seeds; in parentheses, for a percentile or a maximum, ");
+        text.push_str(
+            match (of_seeds().any(|row| row.runs < RUNS_FOR_A_TAIL), of_seeds().any(|row| row.runs >= RUNS_FOR_A_TAIL))
+            {
+                (_, false) => "the range of the seeds",
+                (false, true) => "the 2.5th to the 97.5th percentile of the seeds",
+                (true, true) => {
+                    "the 2.5th to the 97.5th percentile of the seeds, or of fewer than 40 seeds their range"
+                }
+            },
+        );
+    }
+    text.push_str(match (of_seeds().next().is_some(), of_sections) {
         (true, false) => {
-            "\nMeans over the seeds; in parentheses, the range of the seeds for a percentile or a maximum, otherwise the 95% \
-             interval, as after ±.\n"
+            "; otherwise the 95% interval, as after ±.\n"
         }
         (true, true) => {
-            "\nMeans over the seeds; in parentheses, the range of the seeds for a percentile or a maximum, otherwise the 95% \
-             interval, as after ±. Where all seeds give the same run, the 95% interval from sections of the run.\n"
+            "; otherwise the 95% interval, as after ±. Where all seeds give the same run, the 95% interval from sections of the \
+             run.\n"
         }
         (false, true) => "\nIn parentheses, the 95% interval from sections of the run.\n",
         (false, false) => "",

@@ -20,7 +20,8 @@ use dryrack_metrics::ResampledFrom;
 use dryrack_outside::quoted;
 use dryrack_plan::{
     Answer, BREAK_SEEDS, Break, BreakResult, Comparison, EqualSpeeds, InputHash, Lasting, LastingUntil, PlanHeader,
-    PlanRun, Row, breaks, first_month, fleet_size, kinds, of_month, range_ends, run_changed,
+    PlanRun, Row, Runs, breaks, compare, first_month, fleet_size, fleet_words, kinds, of_month, range_ends,
+    run_changed,
 };
 use dryrack_report::about;
 use dryrack_scenario::{Horizon, Objective, Options, PlanFile, TraceUse, load_plan};
@@ -70,7 +71,11 @@ impl Planning {
                 assumed.extend(loaded.assumed.iter().cloned());
                 let cut_off = loaded.cut_off();
                 assumed.extend(cut_off.iter().cloned());
-                first_cut_off.get_or_insert(cut_off);
+                if first_cut_off.is_none() {
+                    // Other alternatives and seeds may have other jobs.
+                    assumed.extend(loaded.in_warm_up().map(|line| format!("{line}, in the first run")));
+                    first_cut_off = Some(cut_off);
+                }
                 assumed.extend(loaded.trace.as_ref().and_then(TraceUse::dates_line));
                 absent_gpus.extend(loaded.trace.iter().flat_map(|used| used.gpu_names.absent.iter().cloned()));
                 equal_speeds.add(&loaded.rehearsal);
@@ -97,9 +102,9 @@ impl Planning {
         Ok(Planning { plan, base, header, assumed, flags, cut_off, absent_gpus, equal_speeds })
     }
 
-    /// Sentences that name the nodes which an alternative has from the start, such as ` The fleet: 4 nodes with 8
-    /// a100-80g.`, and what the cost of a month assumes.
-    pub fn fleet(&self, row: &Row) -> Result<String, Failure> {
+    /// A sentence that names the nodes which an alternative has from the start, such as ` The fleet: 4 nodes with 8
+    /// a100-80g.`, and one on what the cost of a month assumes.
+    pub fn fleet(&self, row: &Row) -> Result<(String, String), Failure> {
         let loaded = self.plan.load(row.cell, self.plan.seeds.first().copied(), &self.base);
         let loaded = loaded.map_err(|faults| Failure::Input(faults.to_string()))?;
         let kinds = kinds(&loaded.rehearsal);
@@ -118,7 +123,14 @@ impl Planning {
                 format!(" The fleet: {}{rest} of its own, and {}.", parts.join(", "), rented.text())
             }
         };
-        Ok(fleet + &self.month(row, &loaded.rehearsal))
+        Ok((fleet, self.month(row, &loaded.rehearsal)))
+    }
+
+    /// The machines of an alternative in words, such as `2 x a100-80g-x8, 16 GPUs`.
+    pub fn fleet_words(&self, row: &Row) -> Result<String, Failure> {
+        let loaded = self.plan.load(row.cell, self.plan.seeds.first().copied(), &self.base);
+        let loaded = loaded.map_err(|faults| Failure::Input(faults.to_string()))?;
+        Ok(fleet_words(&loaded.rehearsal, row, self.plan.minimize))
     }
 
     /// A sentence about what the cost of a month assumes; empty if it is not minimized.
@@ -150,6 +162,14 @@ impl Planning {
         }
         answer.with_equal_speeds(&self.equal_speeds);
         answer.with_cut_off(&self.cut_off);
+        // How long these jobs would have run is not known, and may be a large part of the load.
+        let running: Vec<String> = self
+            .assumed
+            .iter()
+            .filter(|line| line.contains(" still ran, for a time "))
+            .map(|line| capital(line))
+            .collect();
+        answer.with_cut_off(&running);
         Ok(answer)
     }
 
@@ -240,37 +260,50 @@ impl Planning {
         let Some(horizon) = &self.plan.horizon else { return Ok(Vec::new()) };
         progress::with_bar((rows.len() as u64 * u64::from(horizon.months), "months of alternatives"), |bar| {
             let all = rows.par_iter().map(|row| {
-                let until = match first_month(row) {
-                    Some(until) => until,
+                let (until, mut months) = match first_month(row) {
+                    Some(until) => (until, Vec::new()),
                     None => self.months(row, horizon, || bar.inc(1))?,
                 };
-                Ok(Lasting { cell: row.cell, until })
+                months.insert(0, row.clone());
+                Ok(Lasting { cell: row.cell, until, months })
             });
             all.collect()
         })
     }
 
-    /// The first month, after month 0, in which an alternative does not meet all constraints.
-    fn months(&self, row: &Row, horizon: &Horizon, tick: impl Fn()) -> Result<LastingUntil, Failure> {
+    /// The first month, after month 0, in which an alternative does not meet all constraints, and the months up to it.
+    fn months(&self, row: &Row, horizon: &Horizon, tick: impl Fn()) -> Result<(LastingUntil, Vec<Row>), Failure> {
         let input = |faults: Diagnostics| Failure::Input(faults.to_string());
         let seeds = if row.is_random { self.plan.seeds.as_slice() } else { &self.plan.seeds[..1] };
         let load = self.plan.load(row.cell, seeds.first().copied(), &self.base).map_err(input)?.load;
+        let mut months = Vec::new();
         for month in 1..=horizon.months {
             let change = Break { what: horizon.name(month), set: vec![horizon.set(month, load)], is_idle: false };
             let runs: Result<Vec<PlanRun>, Failure> =
                 seeds.par_iter().map(|seed| self.run_changed((row.cell, *seed), &change.set)).collect();
             tick();
             let result = match runs {
-                Ok(runs) => BreakResult::of(&self.plan.asked, change, &runs, seeds.len()),
+                Ok(runs) => {
+                    let result = BreakResult::of(&self.plan.asked, change, &runs, seeds.len());
+                    let runs: Runs = runs.into_iter().map(|run| ((run.cell, run.seed), run)).collect();
+                    months.extend(compare(&self.plan, &runs).rows);
+                    result
+                }
                 Err(Failure::Input(fault)) => BreakResult::not_run(change, first_line(&fault)),
                 Err(other) => return Err(other),
             };
             if let Some(until) = of_month(month, &result) {
-                return Ok(until);
+                return Ok((until, months));
             }
         }
-        Ok(LastingUntil::End)
+        Ok((LastingUntil::End, months))
     }
+}
+
+/// The sentence with a capital letter.
+fn capital(sentence: &str) -> String {
+    let mut letters = sentence.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().collect::<String>() + letters.as_str())
 }
 
 /// All runs of a sweep, up to the limit on the number of runs.

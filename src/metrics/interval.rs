@@ -61,7 +61,7 @@ pub fn estimate(values: &[f64]) -> Option<Estimate> {
 }
 
 /// With this many runs, the smallest and the largest value are left out of a range.
-const RUNS_FOR_A_TAIL: usize = 40;
+pub const RUNS_FOR_A_TAIL: usize = 40;
 
 /// Computes the mean of a quantile or a maximum over runs, and the range of its values: the 2.5th to the 97.5th percentile,
 /// which with fewer than 40 runs are the smallest and the largest value. An interval of the mean would be of little use

@@ -35,8 +35,8 @@ pub use definitions::{METRICS, Metrics, WAIT_PERCENTS, quantile, wait_quantiles}
 pub use finished::{JobFigures, Row};
 pub use fragment_account::FragmentAccount;
 pub use interval::{
-    Estimate, FEWEST_LISTS, ResampledFrom, estimate, estimate_difference, estimate_resampled, range_over_runs,
-    share_at_least,
+    Estimate, FEWEST_LISTS, RUNS_FOR_A_TAIL, ResampledFrom, estimate, estimate_difference, estimate_resampled,
+    range_over_runs, share_at_least,
 };
 pub use job_account::{JobAccount, ReplicaAccount};
 pub use load::{LoadAccount, Sample};

@@ -5,17 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::breaks::BreakResult;
+use super::cases::{cells_of_a_case, is_same_case, other_cases};
+use super::choices::more;
 use super::equal_speeds::EqualSpeeds;
+use super::horizon_cost::on_average;
 use super::left_undone::{leaves_jobs_unfinished, left_undone, limit_sentence};
 use super::limits::{counts_jobs, limits_a_wait};
 use super::order::unordered;
 use super::range_ends::ascends;
 use super::search::SearchResult;
 use super::summary::{Broken, Comparison, NEVER_RUN, Row, in_currency};
+use super::sure::how_sure;
+use dryrack_expect::SeedShare;
 use dryrack_metrics::share_at_least;
-use dryrack_report::about;
-use dryrack_scenario::{Factor, Objective, PlanFile};
-use dryrack_units::{SimDuration, counted, grouped};
+use dryrack_scenario::{Factor, Horizon, Objective, PlanFile};
+use dryrack_units::{counted, grouped};
 
 /// The answer of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,6 +84,13 @@ impl Answer {
         }
     }
 
+    /// Adds the machines to the name of the answer, with which it begins.
+    pub fn with_fleet(&mut self, best: &Row, fleet: &str) {
+        if !fleet.is_empty() && self.short.starts_with(&best.name) {
+            self.short.insert_str(best.name.len(), &format!(" ({fleet})"));
+        }
+    }
+
     /// Adds which GPUs count as equally fast because the scenario states no speeds.
     pub fn with_equal_speeds(&mut self, equal: &EqualSpeeds) {
         self.short.push_str(&equal.sentence().unwrap_or_default());
@@ -90,9 +101,44 @@ impl Answer {
         self.short.extend(sentences.iter().map(|sentence| format!(" {sentence}.")));
     }
 
+    /// Adds how far the model of services was off, if a constraint bounds a time of requests.
+    pub fn with_serving_error(&mut self, constraints: &[String]) {
+        let names = |word: &str| constraints.iter().any(|constraint| constraint.contains(word));
+        if names("ttft") || names("e2e") {
+            self.short.push_str(
+                " Against a published benchmark, the model of services gave a TTFT under load up to 40% too low, and a TPOT \
+                 within 15%, so measure one point near the limit before you rely on it.",
+            );
+        } else if names("tpot") {
+            self.short.push_str(
+                " Against a published benchmark, the model of services gave a TPOT up to 15% too low, so measure one point \
+                 near the limit before you rely on it.",
+            );
+        }
+    }
+
     /// Adds when the answer stops being enough while the load grows.
     pub fn with_end(&mut self, end: &str) {
         self.short.push_str(&format!(" With the growth of the plan, {end}."));
+    }
+
+    /// Begins with the alternative that is cheapest over the horizon, if it is another one than at the load of month 0.
+    pub fn with_cheapest_throughout(
+        &mut self,
+        plan: &PlanFile,
+        horizon: &Horizon,
+        (throughout, order): &(Row, String),
+    ) {
+        let Some(objective) = plan.minimize else { return };
+        let cost = on_average(plan, throughout, objective);
+        self.short = format!(
+            "Over the horizon, {} to {}, {} is the cheapest that stays enough: {cost}.{order} At the load of {}, {}",
+            horizon.name(0),
+            horizon.name(horizon.months),
+            throughout.name,
+            horizon.name(0),
+            self.short
+        );
     }
 
     pub fn text(&self) -> String {
@@ -124,15 +170,17 @@ pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&SearchRes
         };
         return Answer { doubtful: None, short, how: String::new() };
     };
-    let short = match comparison.best(objective) {
+    // Alternatives under other assumptions are no choices.
+    let (whole, comparison) = (comparison, &comparison.of_worst_case(plan, objective));
+    let best = comparison.cheapest(objective, |_| true);
+    let short = match best {
         Some(row) => {
             let fleet = row.amount(objective, plan.currency.as_deref());
             let seeds = counted(row.runs, "seed");
-            let sure = how_sure(row);
             let undone = left_undone(row);
             let meets = match plan.asked.len() {
                 0 => format!("The plan has no constraints. It was run with {seeds}."),
-                asked => format!("It meets {} with {seeds}{sure}.", all_of(asked)),
+                asked => format!("It meets {} with {}.", all_of(asked), how_sure(plan, row)),
             };
             let order = unordered(plan, comparison, objective, row);
             match contradicted(plan, comparison, row) {
@@ -147,20 +195,20 @@ pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&SearchRes
                 }
             }
         }
-        None => none_keeps(plan, comparison) + &left_open(plan, comparison, found),
-    };
-    let known = comparison.rows.iter().filter(|row| row.keeps.is_some()).count();
+        None => none_keeps(plan, comparison) + &left_open(plan, whole, found),
+    } + &other_cases(plan, whole, objective);
+    let known = whole.rows.iter().filter(|row| row.keeps.is_some()).count();
     let mut text = match found {
-        Some(found) => format!("{} {}.", how(plan, found), were_run(plan, comparison)).trim_start().to_string(),
+        Some(found) => format!("{} {}.", how(plan, found), were_run(plan, whole)).trim_start().to_string(),
         None if known == plan.cells() => format!("Each of {} was run.", counted(known, "alternative")),
         None => {
             // Without an answer, this was already said.
-            let is_said = comparison.best(objective).is_none() || (plan.runs.is_none() && plan.time.is_none());
+            let is_said = best.is_none() || (plan.runs.is_none() && plan.time.is_none());
             let used = if is_said { "" } else { ", because the budget is used up" };
-            format!("{}{used}.", were_run(plan, comparison))
+            format!("{}{used}.", were_run(plan, whole))
         }
     };
-    if let Some(best) = comparison.best(objective) {
+    if let Some(best) = best {
         text.push_str(&beside(plan, comparison, objective, best));
     }
     Answer { doubtful: None, short, how: text }
@@ -186,9 +234,13 @@ pub fn figures(plan: &PlanFile, row: &Row) -> Vec<(String, String)> {
     if row.runs > 1 && row.is_random && !plan.asked.is_empty() {
         let least = (share_at_least(row.kept, row.runs) * 100.0).floor();
         let all = if row.resampled.is_some() { "all lists of this log" } else { "all" };
+        let required = match plan.asked[..] {
+            [one] if one != SeedShare::ALL => format!("; required: {one}"),
+            _ => String::new(),
+        };
         figures.push((
             format!("{} of {}", row.kept, row.runs),
-            format!("seeds meet the constraints, so at least {least}% of {all} do (95% confidence)"),
+            format!("seeds meet the constraints, so at least {least}% of {all} do (95% confidence){required}"),
         ));
     } else if !plan.asked.is_empty() {
         let same = if row.runs > 1 { "all give the same run" } else { "was run" };
@@ -200,6 +252,9 @@ pub fn figures(plan: &PlanFile, row: &Row) -> Vec<(String, String)> {
 
 /// Whether `more` differs from `less` only in having more of factors whose values are ascending numbers.
 pub(super) fn has_more(plan: &PlanFile, more: &Row, less: &Row) -> bool {
+    if !is_same_case(plan, more.cell, less.cell) {
+        return false;
+    }
     let (more, less) = (plan.places(more.cell), plan.places(less.cell));
     let is_more =
         |((factor, more), less): ((&Factor, &usize), &usize)| more == less || (more > less && ascends(&factor.values));
@@ -256,16 +311,18 @@ fn beside(plan: &PlanFile, comparison: &Comparison, objective: Objective, best: 
             counted(equal.len(), "other alternative")
         ),
     };
-    let dearer = keeping().filter(|row| cost(row) > least && cost(row).is_finite());
-    if let Some(next) = dearer.min_by(|one, other| cost(one).total_cmp(&cost(other)).then(one.cell.cmp(&other.cell))) {
-        let more = match least > 0.0 {
-            true => format!(", {:.1}% more", (cost(&next) / least - 1.0) * 100.0),
-            false => String::new(),
-        };
-        let amount = next.amount(objective, plan.currency.as_deref());
-        let of = if comparison.rows.len() < plan.cells() { "Of those that were run, the" } else { "The" };
-        text.push_str(&format!(" {of} next cheapest that meets {asked} is {}: {amount}{more}.", next.name));
-    }
+    let is_whole = comparison.rows.len() == cells_of_a_case(plan);
+    let of = if is_whole { "The" } else { "Of those that were run, the" };
+    let dearer = comparison.cheapest(objective, |row| row.of(objective).is_some_and(|cost| cost > least));
+    text.push_str(&match dearer {
+        Some(next) => {
+            let amount = next.amount(objective, plan.currency.as_deref());
+            let more = more(objective, best, next);
+            format!(" {of} next cheapest that meets {asked} is {}: {amount}{more}.", next.name)
+        }
+        None if is_whole => format!(" No dearer alternative meets {asked}."),
+        None => format!(" No dearer alternative that meets {asked} was run."),
+    });
     text
 }
 
@@ -279,75 +336,6 @@ pub fn start_wait_note(comparison: &Comparison, constraints: &[String]) -> Optio
          as p95(start_wait) <= 30m."
             .to_string()
     })
-}
-
-/// With fewer blocks than this, resampled lists are said to show too little of how logs differ.
-const FEW_BLOCKS: u64 = 10;
-
-/// The conclusion from the seeds that were run about all possible seeds; empty for a single run.
-fn how_sure(row: &Row) -> String {
-    if row.runs < 2 {
-        return of_sections(row);
-    }
-    if !row.is_random {
-        return format!(", which all give the same run, because nothing in it is random{}", of_sections(row));
-    }
-    let least = (share_at_least(row.kept, row.runs) * 100.0).floor();
-    let with = match row.kept == row.runs {
-        true => String::new(),
-        false => format!(" (with {} of them at the same time)", row.kept),
-    };
-    let all = match row.resampled {
-        Some(from) => {
-            format!("of all lists that can be drawn from the {} of this log", counted(from.blocks as usize, "block"))
-        }
-        None => "of all seeds".to_string(),
-    };
-    let few = match row.resampled {
-        Some(from) if from.blocks < FEW_BLOCKS => {
-            ". So few blocks do not show how much such logs differ; use shorter blocks, or a longer log"
-        }
-        _ => "",
-    };
-    format!("{with}, and therefore with at least {least}% {all} (95% confidence, Clopper and Pearson){few}")
-}
-
-/// What a single run shows about other runs of the same kind; empty if it is not a sample of anything.
-fn of_sections(row: &Row) -> String {
-    let Some(sections) = &row.sections else { return String::new() };
-    let of = format!("{} sections of {}", sections.sections, about(sections.length()));
-    match (sections.is_dependent(), sections.p95) {
-        (true, _) => format!(
-            ". This is one run. It gives no interval, because its {of} depend on each other (correlation {:.2}); \
-             resample a longer trace, or use more seeds",
-            sections.correlation
-        ),
-        (false, None) => String::new(),
-        (false, Some((low, high))) => {
-            let time = |seconds: f64| about(SimDuration::from_nanos((seconds * 1e9) as u64));
-            let waits = match sections.never_placed {
-                0 => "the waits".to_string(),
-                never => format!("the waits (without {}, never placed)", counted(never as usize, "replica")),
-            };
-            match high {
-                Some(high) => format!(
-                    ". This is one run: by its {of}, the 95th percentile of {waits} is {} to {} (95% confidence)",
-                    time(low),
-                    time(high)
-                ),
-                None => {
-                    let least = match low > 0.0 {
-                        true => format!("; by its {of}, it is {} or more (95% confidence)", time(low)),
-                        false => String::new(),
-                    };
-                    format!(
-                        ". This is one run, too short to say how long the 95th percentile of {waits} may be{least}. Resample \
-                         the trace, or use more seeds"
-                    )
-                }
-            }
-        }
-    }
 }
 
 /// The violated constraints of all alternatives, and whether each is violated because jobs can never run.
@@ -517,10 +505,8 @@ fn how(plan: &PlanFile, found: &SearchResult) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan_run::FleetSize;
     use super::super::samples::{alternative, plan};
     use super::*;
-    use dryrack_metrics::WaitSections;
 
     /// With more of `n`, jobs must not wait longer. A budget that is exceeded with more is no contradiction.
     #[test]
@@ -545,41 +531,6 @@ mod tests {
         );
     }
 
-    #[test]
-    fn an_interval_of_placed_replicas_says_so() {
-        let row = |never_placed| Row {
-            cell: 0,
-            name: String::new(),
-            fleet: FleetSize { gpus: 0, nodes: 0, price_per_hour_millionths: None },
-            runs: 1,
-            held: Vec::new(),
-            kept: 1,
-            is_random: true,
-            resampled: None,
-            rented: None,
-            costs: Vec::new(),
-            unplaceable: None,
-            limit: None,
-            partial_power: None,
-            past_estimates: 0.0,
-            sections: Some(WaitSections {
-                sections: 10,
-                section_seconds: 86_400.0,
-                correlation: 0.0,
-                mean: Some((60.0, 120.0)),
-                p95: Some((600.0, Some(1200.0))),
-                never_placed,
-            }),
-            keeps: Some(true),
-            broken: None,
-            metrics: BTreeMap::new(),
-        };
-        let all = "This is one run: by its 10 sections of 1d00h, the 95th percentile of the waits is 10m to 20m (95% \
-                   confidence)";
-        assert_eq!(of_sections(&row(0)), format!(". {all}"));
-        let some = all.replace("the waits", "the waits (without 3 replicas, never placed)");
-        assert_eq!(of_sections(&row(3)), format!(". {some}"));
-    }
     #[test]
     fn an_answer_without_an_alternative_says_what_fails() {
         let of = |broken: [&str; 3]| {

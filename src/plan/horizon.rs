@@ -2,18 +2,24 @@
 
 use super::answer::has_more;
 use super::breaks::BreakResult;
+use super::cases::cells_of_a_case;
+use super::horizon_cost::{kept_throughout, on_average, over_horizon};
 use super::left_undone::leaves_jobs_unfinished;
 use super::limits::{LimitedWaits, is_of_waiting, limits_a_wait};
 use super::summary::{Comparison, Row};
+use dryrack_metrics::share_at_least;
 use dryrack_scenario::{Horizon, Objective, PlanFile};
+use dryrack_units::counted;
 use serde_json::{Value, json};
 
 /// How long an alternative meets all constraints.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Lasting {
     /// The number of the alternative.
     pub cell: usize,
     pub until: LastingUntil,
+    /// The alternative in each month that was run, from month 0.
+    pub months: Vec<Row>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,11 +34,25 @@ pub enum LastingUntil {
 
 impl Lasting {
     /// Whether the alternative is known to meet all constraints in every month up to this one.
-    fn lasts(&self, month: u32) -> bool {
+    pub(super) fn lasts(&self, month: u32) -> bool {
         match &self.until {
             LastingUntil::End => true,
             LastingUntil::Month { month: first, .. } | LastingUntil::Unknown { month: first, .. } => month < *first,
         }
+    }
+
+    /// What the alternative costs in a month. A cost that is known before a run is the same in every month.
+    pub(super) fn cost(&self, objective: Objective, month: u32) -> f64 {
+        let row = self.months.get(month as usize).or(self.months.last());
+        row.and_then(|row| row.of(objective)).unwrap_or(f64::INFINITY)
+    }
+
+    /// Whether this alternative costs less in a month, and on average over it and the later months in which both meet all
+    /// constraints. A single month would let chance decide.
+    fn is_cheaper_from(&self, month: u32, other: &Lasting, objective: Objective, last: u32) -> bool {
+        let months = (month..=last).take_while(|month| self.lasts(*month) && other.lasts(*month));
+        let more: Vec<f64> = months.map(|month| other.cost(objective, month) - self.cost(objective, month)).collect();
+        more.first().is_some_and(|more| *more > 0.0) && more.iter().sum::<f64>() > 0.0
     }
 }
 
@@ -59,49 +79,52 @@ pub fn of_month(month: u32, result: &BreakResult) -> Option<LastingUntil> {
     (!result.keeps).then(|| LastingUntil::Month { month, what: result.what_broke(), limit: limit() })
 }
 
-/// An answer for part of the horizon.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An answer for part of the horizon, up to the month before the next one.
+#[derive(Clone, Debug, PartialEq)]
 struct HorizonStep<'a> {
     from: u32,
     lasting: &'a Lasting,
+    /// The first month in which another alternative is cheaper, if this one would still be enough then.
+    cheaper: Option<u32>,
 }
 
-/// The cheapest alternative in the first month, and after each month in which it is no longer enough the cheapest one
-/// that is. Each alternative of a step meets all constraints in every month up to the end of its step.
-fn steps<'a>(
-    comparison: &Comparison,
-    lasting: &'a [Lasting],
-    objective: Objective,
-) -> (Vec<HorizonStep<'a>>, Option<u32>) {
-    let cost = |cell: usize| {
-        let row = comparison.rows.iter().find(|row| row.cell == cell);
-        row.and_then(|row| row.of(objective)).unwrap_or(f64::INFINITY)
-    };
-    let (mut steps, mut month) = (Vec::new(), 0);
-    loop {
+/// The cheapest alternative in the first month, and then the cheapest one from each month in which it is no longer enough, or
+/// no longer the cheapest. The month in which nothing is enough any more is the second result.
+fn steps(lasting: &[Lasting], objective: Objective, last: u32) -> (Vec<HorizonStep<'_>>, Option<u32>) {
+    let mut steps: Vec<HorizonStep<'_>> = Vec::new();
+    for month in 0..=last {
         let able = lasting.iter().filter(|one| one.lasts(month));
-        let Some(next) =
-            able.min_by(|one, other| cost(one.cell).total_cmp(&cost(other.cell)).then(one.cell.cmp(&other.cell)))
+        let cost = |one: &Lasting| one.cost(objective, month);
+        let Some(cheapest) =
+            able.min_by(|one, other| cost(one).total_cmp(&cost(other)).then(one.cell.cmp(&other.cell)))
         else {
             return (steps, Some(month));
         };
-        steps.push(HorizonStep { from: month, lasting: next });
-        match &next.until {
-            LastingUntil::End => return (steps, None),
-            LastingUntil::Month { month: first, .. } | LastingUntil::Unknown { month: first, .. } => month = *first,
+        if let Some(now) = steps.last_mut().filter(|step| step.lasting.lasts(month)) {
+            if !cheapest.is_cheaper_from(month, now.lasting, objective, last) {
+                continue;
+            }
+            now.cheaper = Some(month);
         }
+        steps.push(HorizonStep { from: month, lasting: cheapest, cheaper: None });
     }
+    (steps, None)
 }
 
 /// When an alternative that meets all constraints today stops being enough, such as `it is no longer enough in month 7
 /// (2027-06)`.
-pub fn stops_being_enough(horizon: &Horizon, lasting: &[Lasting], row: &Row) -> Option<String> {
+pub fn stops_being_enough((plan, horizon): (&PlanFile, &Horizon), lasting: &[Lasting], row: &Row) -> Option<String> {
+    let throughout = over_horizon(plan, horizon, lasting).rows.into_iter().find(|found| found.cell == row.cell);
+    let cost = throughout.zip(plan.minimize).map(|(row, objective)| on_average(plan, &row, objective));
+    let costs = cost.map_or(String::new(), |cost| format!(", and costs {cost}"));
     let (still, no_longer) = match leaves_jobs_unfinished(row) {
         true => (MEETS, "no longer meets the constraints"),
         false => (IS_ENOUGH, "is no longer enough"),
     };
     Some(match &lasting.iter().find(|one| one.cell == row.cell)?.until {
-        LastingUntil::End => format!("it {still} until the end of the horizon, {}", horizon.name(horizon.months)),
+        LastingUntil::End => {
+            format!("it {still} until the end of the horizon, {}{costs}", horizon.name(horizon.months))
+        }
         LastingUntil::Month { month, .. } => format!("it {no_longer} in {}", horizon.name(*month)),
         LastingUntil::Unknown { month, .. } => {
             format!("it {still} until {}, and what follows is not known", horizon.name(month.checked_sub(1)?))
@@ -121,30 +144,11 @@ pub fn horizon_sentences(
     lasting: &[Lasting],
 ) -> Vec<String> {
     let objective = plan.minimize.unwrap_or(Objective::Gpus);
-    let amount = |cell: usize| {
-        let row = comparison.rows.iter().find(|row| row.cell == cell).expect("it was run");
-        let is = if leaves_jobs_unfinished(row) { MEETS } else { IS_ENOUGH };
-        (row.name.clone(), row.amount(objective, plan.currency.as_deref()), is)
-    };
-    let (steps, left) = steps(comparison, lasting, objective);
-    let mut sentences = Vec::new();
-    for (number, step) in steps.iter().enumerate() {
-        let (name, cost, is) = amount(step.lasting.cell);
-        let which = if number == 0 {
-            format!("{name} ({cost}) {is}")
-        } else {
-            format!("From {}, the cheapest that {is} is {name} ({cost})", horizon.name(step.from))
-        };
-        sentences.push(match &step.lasting.until {
-            LastingUntil::End => format!("{which}, until the end of the horizon, {}.", horizon.name(horizon.months)),
-            LastingUntil::Month { month, what, .. } => {
-                format!("{which} until {}. In {}, {what}.", horizon.name(month - 1), horizon.name(*month))
-            }
-            LastingUntil::Unknown { month, why } => {
-                format!("{which} until {}. What follows is not known: {why}.", horizon.name(month - 1))
-            }
-        });
-    }
+    let (steps, left) = steps(lasting, objective, horizon.months);
+    let mut sentences: Vec<String> = (steps.iter().enumerate())
+        .map(|(number, step)| step_sentence((plan, horizon), objective, step, number == 0))
+        .collect();
+    sentences.extend(kept_throughout(plan, horizon, lasting));
     sentences.extend(
         steps
             .iter()
@@ -152,7 +156,7 @@ pub fn horizon_sentences(
     );
     if let Some(month) = left {
         let is_open = |one: &Lasting| matches!(one.until, LastingUntil::Unknown { .. });
-        let what = match lasting.len() < plan.cells() || lasting.iter().any(is_open) {
+        let what = match lasting.len() < cells_of_a_case(plan) || lasting.iter().any(is_open) {
             true => "The budget ended before all months of all alternatives were run: continue with `--resume`.",
             false => match largest_limit(comparison, lasting, objective) {
                 Some(limit) => &format!("Larger values do not help, because jobs wait for a limit: {}.", limit.limit),
@@ -162,8 +166,75 @@ pub fn horizon_sentences(
         sentences
             .push(format!("In {}, no alternative of this plan is known to be enough. {what}", horizon.name(month)));
     }
-    sentences.push(assumption(horizon));
+    sentences.push(assumption(horizon, comparison));
     sentences
+}
+
+/// Which alternative is enough, from when to when, and what happens then.
+fn step_sentence(
+    (plan, horizon): (&PlanFile, &Horizon),
+    objective: Objective,
+    step: &HorizonStep<'_>,
+    is_first: bool,
+) -> String {
+    let name_of = |month: u32| horizon.name(month);
+    let row = |month: u32| step.lasting.months.get(month as usize);
+    let amount = |month: u32| row(month).map_or(String::new(), |row| row.amount(objective, plan.currency.as_deref()));
+    let Some(now) = row(step.from).or(step.lasting.months.last()) else { return String::new() };
+    let is = if leaves_jobs_unfinished(now) { MEETS } else { IS_ENOUGH };
+    let end = match (step.cheaper, &step.lasting.until) {
+        (Some(month), _) => month - 1,
+        (None, LastingUntil::End) => horizon.months,
+        (None, LastingUntil::Month { month, .. } | LastingUntil::Unknown { month, .. }) => month - 1,
+    };
+    let cost = match objective.is_known_before() || end == step.from {
+        true => now.amount(objective, plan.currency.as_deref()),
+        false => format!("{} in {}, {} in {}", amount(step.from), name_of(step.from), amount(end), name_of(end)),
+    };
+    let which = match is_first {
+        true => format!("{} ({cost}) {is}", now.name),
+        false => format!("From {}, the cheapest that {is} is {} ({cost})", name_of(step.from), now.name),
+    };
+    match (&step.lasting.until, step.cheaper) {
+        (_, Some(month)) => {
+            let dearer = amount(month);
+            let still = if is_first { " and the cheapest" } else { "" };
+            format!("{which}{still} until {}. It would cost {dearer} in {}.", name_of(end), name_of(month))
+        }
+        (LastingUntil::End, None) => format!("{which}, until the end of the horizon, {}.", name_of(horizon.months)),
+        (LastingUntil::Month { month, what, .. }, None) => {
+            let sure = step.lasting.how_sure(horizon, *month).unwrap_or_default();
+            format!("{which} until {}. In {}, {what}.{sure}", name_of(end), name_of(*month))
+        }
+        (LastingUntil::Unknown { why, .. }, None) => {
+            format!("{which} until {}. What follows is not known: {why}.", name_of(end))
+        }
+    }
+}
+
+impl Lasting {
+    /// A sentence about the share of all seeds with which all constraints hold in the last month that is enough and in the
+    /// first that is not. `None` if nothing is random, or there is one seed.
+    fn how_sure(&self, horizon: &Horizon, failing: u32) -> Option<String> {
+        let row = |month: u32| self.months.get(month as usize);
+        let (before, then) = (row(failing.checked_sub(1)?)?, row(failing)?);
+        if then.runs < 2 || !then.is_random {
+            return None;
+        }
+        let percent = |part: f64| part * 100.0;
+        let least = percent(share_at_least(before.kept, before.runs)).floor();
+        let most = percent(1.0 - share_at_least(then.runs - then.kept, then.runs)).ceil();
+        Some(format!(
+            " In {}, all constraints held with {} of {}, so with at least {least}% of all seeds; in {} with {} of {}, so with at \
+             most {most}% of all seeds (95% confidence each).",
+            horizon.name(failing - 1),
+            before.kept,
+            counted(before.runs, "seed"),
+            horizon.name(failing),
+            then.kept,
+            then.runs,
+        ))
+    }
 }
 
 /// The limit for which the jobs of the dearest alternative wait when it is no longer enough.
@@ -211,46 +282,82 @@ fn contradicted(
 }
 
 /// How growth is applied.
-fn assumption(horizon: &Horizon) -> String {
+fn assumption(horizon: &Horizon, comparison: &Comparison) -> String {
+    let has =
+        |name: &str| comparison.rows.iter().any(|row| row.metrics.get(name).is_some_and(|found| found.mean > 0.0));
+    // A service is a job too, and the load of a service is that of its requests.
+    let (what, whose) = match (has("requests"), has("jobs_completed")) {
+        (true, false) => ("requests", "not their tokens"),
+        (true, true) => ("jobs and requests", "not their size or length"),
+        (false, _) => ("jobs", "not their size or length"),
+    };
     format!(
         "Assumed: month 0 has the load of the scenario, and the load grows by {}, compounded; it is {:.1}% of today's in \
          {}. Each month is a run of the whole scenario with the load of that month, which stays constant during the run. \
-         Only the number of jobs grows, not their size or length. Months were run in order, and each alternative until \
-         its first month that fails.",
+         Only the number of {what} grows, {whose}. Months were run in order, and each alternative until its first month \
+         that fails.",
         horizon.typed,
         horizon.factor(horizon.months) * 100.0,
         horizon.name(horizon.months),
     )
 }
 
-/// A row for each alternative, the cheapest first: its name, its cost, until when it is enough, and what fails then.
-pub fn horizon_rows(
-    plan: &PlanFile,
-    horizon: &Horizon,
-    comparison: &Comparison,
-    lasting: &[Lasting],
-) -> Vec<Vec<String>> {
+/// A row for each alternative: its name, its cost, until when it is enough, and what fails then. The cheapest comes first. If
+/// only runs measure the cost, it is that of month 0, the last month that is enough, and the mean of these months, and those
+/// that are enough longest come first.
+pub fn horizon_rows(plan: &PlanFile, horizon: &Horizon, lasting: &[Lasting]) -> Vec<Vec<String>> {
     let objective = plan.minimize.unwrap_or(Objective::Gpus);
-    let mut rows: Vec<(f64, Vec<String>)> = (lasting.iter())
-        .filter_map(|one| {
-            let row = comparison.rows.iter().find(|row| row.cell == one.cell)?;
-            let (until, what) = match &one.until {
-                LastingUntil::End => (format!("after {}", horizon.name(horizon.months)), String::new()),
-                LastingUntil::Month { month, what, .. } => (horizon.name(*month), what.clone()),
-                LastingUntil::Unknown { month, why } => (format!("unknown from {}", horizon.name(*month)), why.clone()),
-            };
-            let cost = row.amount(objective, plan.currency.as_deref());
-            Some((row.of(objective).unwrap_or(f64::INFINITY), vec![row.name.clone(), cost, until, what]))
-        })
-        .collect();
-    rows.sort_by(|(one, _), (other, _)| one.total_cmp(other));
-    rows.into_iter().map(|(_, row)| row).collect()
+    let currency = plan.currency.as_deref();
+    let whole = over_horizon(plan, horizon, lasting);
+    let row = |one: &Lasting| {
+        let now = one.months.first()?;
+        let (until, what) = match &one.until {
+            LastingUntil::End => (format!("after {}", horizon.name(horizon.months)), String::new()),
+            LastingUntil::Month { month, what, .. } => (horizon.name(*month), what.clone()),
+            LastingUntil::Unknown { month, why } => (format!("unknown from {}", horizon.name(*month)), why.clone()),
+        };
+        let mut cells = vec![now.name.clone(), now.amount(objective, currency)];
+        let mean = whole.rows.iter().find(|row| row.cell == one.cell);
+        if !objective.is_known_before() {
+            let last = (0..=horizon.months).take_while(|month| one.lasts(*month)).last();
+            let last = last.and_then(|month| one.months.get(month as usize));
+            let amount = |row: Option<&Row>| row.map_or(String::new(), |row| row.amount(objective, currency));
+            cells.extend([amount(last), amount(mean)]);
+        }
+        cells.extend([until, what]);
+        let (months, cost) = match objective.is_known_before() {
+            true => (0, now.of(objective)),
+            false => {
+                ((0..=horizon.months).filter(|month| one.lasts(*month)).count(), mean.and_then(|row| row.of(objective)))
+            }
+        };
+        Some((std::cmp::Reverse(months), cost.unwrap_or(f64::INFINITY), cells))
+    };
+    let mut rows: Vec<_> = lasting.iter().filter_map(row).collect();
+    rows.sort_by(|(months, one, _), (others, other, _)| months.cmp(others).then(one.total_cmp(other)));
+    rows.into_iter().map(|(.., row)| row).collect()
 }
 
 /// The header of these rows.
-pub const HORIZON_HEADER: [&str; 4] = ["alternative", "cost", "no longer enough in", "what fails then"];
+pub fn horizon_header(plan: &PlanFile) -> Vec<&'static str> {
+    let costs: &[&str] = match plan.minimize.is_none_or(Objective::is_known_before) {
+        true => &["cost"],
+        false => &["cost in month 0", "in the last month it is enough", "mean of these months"],
+    };
+    [&["alternative"], costs, &[NO_LONGER_ENOUGH, "what fails then"]].concat()
+}
 
-pub fn horizon_json(horizon: &Horizon, comparison: &Comparison, lasting: &[Lasting], sentences: &[String]) -> Value {
+/// The column of the month in which an alternative is no longer enough.
+pub(super) const NO_LONGER_ENOUGH: &str = "no longer enough in";
+
+/// The months in which each alternative is enough. If only runs measure the cost, it has the mean of each month.
+pub fn horizon_json(
+    (plan, horizon): (&PlanFile, &Horizon),
+    comparison: &Comparison,
+    lasting: &[Lasting],
+    sentences: &[String],
+) -> Value {
+    let objective = plan.minimize.filter(|objective| !objective.is_known_before());
     let rows = lasting.iter().map(|one| {
         let name = comparison.rows.iter().find(|row| row.cell == one.cell).map(|row| row.name.as_str());
         let (month, what, known) = match &one.until {
@@ -258,7 +365,11 @@ pub fn horizon_json(horizon: &Horizon, comparison: &Comparison, lasting: &[Lasti
             LastingUntil::Month { month, what, .. } => (Some(*month), Some(what), true),
             LastingUntil::Unknown { month, why } => (Some(*month), Some(why), false),
         };
-        json!({"alternative": name, "breaks_in_month": month, "what": what, "is_known": known})
+        let mut value = json!({"alternative": name, "breaks_in_month": month, "what": what, "is_known": known});
+        if let Some(objective) = objective {
+            value["cost_of_months"] = one.months.iter().map(|row| row.of(objective)).collect();
+        }
+        value
     });
     let rows: Vec<Value> = rows.collect();
     json!({"months": horizon.months, "growth": horizon.typed, "alternatives": rows, "sentences": sentences})
@@ -278,8 +389,11 @@ mod tests {
             |month| LastingUntil::Month { month, what: "p95(queue_wait) <= 30m fails".to_string(), limit: None };
         let said = |second: LastingUntil| {
             let until = [waits(4), second, LastingUntil::End];
-            let lasting: Vec<Lasting> =
-                until.into_iter().enumerate().map(|(cell, until)| Lasting { cell, until }).collect();
+            let lasting: Vec<Lasting> = until
+                .into_iter()
+                .enumerate()
+                .map(|(cell, until)| Lasting { cell, until, months: Vec::new() })
+                .collect();
             contradicted(&plan, (&comparison, &lasting), &lasting[0], |month| format!("month {month}"))
                 .unwrap_or_default()
         };
@@ -294,7 +408,7 @@ mod tests {
 
     #[test]
     fn an_alternative_lasts_until_its_first_month_that_fails() {
-        let of = |until| Lasting { cell: 0, until };
+        let of = |until| Lasting { cell: 0, until, months: Vec::new() };
         let failing = of(LastingUntil::Month { month: 3, what: String::new(), limit: None });
         assert!(failing.lasts(2) && !failing.lasts(3) && !failing.lasts(4));
         assert!(of(LastingUntil::End).lasts(99));

@@ -15,12 +15,17 @@
 //! | `search` | chooses the runs that find the cheapest alternative, and says what they showed |
 //! | `summary` | compares the alternatives |
 //! | `answer` | gives the answer in words |
+//! | `sure` | how sure it is that an alternative meets the constraints |
 //! | `order` | says whether a measured cost tells which of two alternatives is cheaper |
+//! | `cases` | assumptions that the plan varies: the answer for the worst of their values, and for each other one |
+//! | `choices` | the next cheapest alternative, and the cheapest with each named value of a choice |
+//! | `fleet_words` | the machines of an answer in words |
 //! | `idle_factors` | names factors that made no difference to any run |
 //! | `range_ends` | names alternatives beyond the ranges of the factors, of which nothing is known |
 //! | `breaks` | runs the answer with fewer nodes and with more load |
 //! | `limits` | the limit for which jobs wait, if a larger fleet does not help |
 //! | `horizon` | how long each alternative stays enough while the load grows |
+//! | `horizon_cost` | what an alternative costs over the months, if only runs measure it |
 //! | `helps` | changes of a scenario that may shorten waits, and the hours that each saves |
 //! | `page` | collects the contents of a report |
 //!
@@ -30,9 +35,13 @@
 
 mod answer;
 mod breaks;
+mod cases;
+mod choices;
 mod equal_speeds;
+mod fleet_words;
 mod helps;
 mod horizon;
+mod horizon_cost;
 mod idle_factors;
 mod input_hash;
 mod journal;
@@ -48,16 +57,21 @@ mod range_ends;
 mod samples;
 mod search;
 mod summary;
+mod sure;
 
 pub use answer::{Answer, answer, start_wait_note, still_open};
 pub use breaks::{BREAK_SEEDS, Break, BreakResult, BrokenConstraint, NodeKind, breaks, kinds};
+pub use cases::{cells_of_a_case, plans_of_cases};
+pub use choices::by_choice;
 pub use dryrack_metrics::{Estimate, estimate};
 pub use equal_speeds::EqualSpeeds;
+pub use fleet_words::fleet_words;
 pub use helps::{Change, Changes, Saving, WaitTotal, changes, saved, sort as sort_savings};
 pub use horizon::{
-    HORIZON_HEADER, Lasting, LastingUntil, first_month, horizon_json, horizon_rows, horizon_sentences, of_month,
+    Lasting, LastingUntil, first_month, horizon_header, horizon_json, horizon_rows, horizon_sentences, of_month,
     stops_being_enough,
 };
+pub use horizon_cost::cheapest_throughout;
 pub use idle_factors::{idle_factors, idle_sentence};
 pub use input_hash::InputHash;
 pub use journal::{Journal, JournalError, PlanHeader, Runs};

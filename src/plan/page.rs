@@ -3,8 +3,13 @@
 use std::path::Path;
 
 use super::answer::{Answer, figures};
+use super::cases::is_same_case;
+use super::choices::next_figure;
+use super::horizon::NO_LONGER_ENOUGH;
+use super::horizon_cost::on_average;
 use super::journal::{PlanHeader, Runs};
 use super::summary::{Comparison, Row};
+use dryrack_expect::SeedShare;
 use dryrack_metrics::WAIT_PERCENTS;
 use dryrack_report::{PlanGrowth, PlanReport, PlanRow};
 use dryrack_scenario::{Method, Objective, PlanFile};
@@ -18,6 +23,12 @@ pub struct PlanPage<'a> {
     /// A sentence and a command for each change that could break the answer.
     pub breaks: &'a [(String, String)],
     pub growth: Option<&'a PlanGrowth>,
+    /// The machines of the answer; may be empty.
+    pub fleet: &'a str,
+    /// The cheapest alternative with each named value of a choice.
+    pub choices: &'a [String],
+    /// The alternative that is cheapest over the horizon, if it is another one than at the load of month 0.
+    pub throughout: Option<&'a Row>,
 }
 
 /// The text of `report.html`. The command that repeats the plan has these `flags`, each after a space. `assumed` is what the
@@ -29,6 +40,7 @@ pub fn page(
     found: &PlanPage<'_>,
 ) -> String {
     let objective = plan.minimize.unwrap_or_else(|| cost_of(comparison));
+    let best = plan.minimize.and_then(|objective| comparison.best(plan, objective));
     let row = |row: &Row| PlanRow {
         name: row.name.clone(),
         values: plan.values(row.cell).map(|(_, value)| value.to_string()).collect(),
@@ -40,16 +52,17 @@ pub fn page(
         runs: row.runs,
         is_one_run: row.is_one_run(),
         keeps: row.keeps,
+        is_choice: best.is_none_or(|best| is_same_case(plan, best.cell, row.cell)),
         broken: row.broken_text(),
         metrics: row.metrics.iter().map(|(name, found)| (*name, (found.mean, found.interval()))).collect(),
         waits: waits(runs, row.cell),
     };
-    let best = plan.minimize.and_then(|objective| comparison.best(objective));
     let report = PlanReport {
         title: plan.title.clone(),
         answer: found.answer.short.clone(),
         how: found.answer.how.clone(),
-        figures: best.map_or(Vec::new(), |best| shown_figures(plan, best, found)),
+        figures: best.map_or(Vec::new(), |best| shown_figures(plan, comparison, best, found)),
+        choices: found.choices.to_vec(),
         note: found.note.map(str::to_string),
         breaks: found.breaks.to_vec(),
         growth: found.growth.cloned(),
@@ -65,6 +78,7 @@ pub fn page(
         },
         factors: plan.factors.iter().map(|factor| factor.name.to_string()).collect(),
         constraints: constraint_names(runs),
+        required: required(plan, runs),
         rows: comparison.rows.iter().map(row).collect(),
         best: best.and_then(|best| comparison.rows.iter().position(|row| row.cell == best.cell)),
         assumptions: assumptions(plan, assumed, comparison),
@@ -90,13 +104,27 @@ pub fn page(
 
 /// The figures of the first screen. If a cheaper one may be enough, the first one says whose figures follow. With a horizon,
 /// the last one is when the answer stops being enough.
-fn shown_figures(plan: &PlanFile, best: &Row, found: &PlanPage<'_>) -> Vec<(String, String)> {
+fn shown_figures(plan: &PlanFile, comparison: &Comparison, best: &Row, found: &PlanPage<'_>) -> Vec<(String, String)> {
     let whose = found.answer.doubtful.as_ref().map(|name| {
         (name.clone(), "is the cheapest that was run, and has these figures; a cheaper one may be enough".to_string())
     });
-    let end = found.growth.and_then(|growth| growth.rows.iter().find(|row| row[0] == best.name));
-    let end = end.map(|row| (row[2].clone(), "when the load has grown too much for it".to_string()));
-    whose.into_iter().chain(figures(plan, best)).chain(end).collect()
+    let throughout = found.throughout.zip(plan.minimize).map(|(row, objective)| {
+        let cost = on_average(plan, row, objective);
+        let then = format!("costs least over the horizon, {cost}; the figures that follow are those of {}", best.name);
+        (row.name.clone(), then)
+    });
+    let end = found.growth.and_then(|growth| {
+        let at = growth.header.iter().position(|name| *name == NO_LONGER_ENOUGH)?;
+        let row = growth.rows.iter().find(|row| row[0] == best.name)?;
+        Some((row[at].clone(), "when the load has grown too much for it".to_string()))
+    });
+    // A long list of machines is only in the answer above.
+    let is_short = (1..=40).contains(&found.fleet.len());
+    let fleet = found.fleet.replace(" x ", "\u{a0}x\u{a0}");
+    let fleet = is_short.then(|| (fleet, "the machines of the answer".to_string()));
+    let next =
+        plan.minimize.map(|objective| next_figure(plan, &comparison.of_worst_case(plan, objective), objective, best));
+    throughout.into_iter().chain(whose).chain(fleet).chain(figures(plan, best)).chain(next).chain(end).collect()
 }
 
 /// The file name without its folder. The folder may differ when the parts of a plan are merged.
@@ -116,6 +144,12 @@ fn cost_of(comparison: &Comparison) -> Objective {
 /// The constraints as the plan states them. None before the first run.
 pub fn constraint_names(runs: &Runs) -> Vec<String> {
     runs.values().next().map_or(Vec::new(), |run| run.constraints.iter().map(|kept| kept.name.clone()).collect())
+}
+
+/// The share of the seeds in which each constraint must hold; `None` if it is all of them, or if there is one seed.
+fn required(plan: &PlanFile, runs: &Runs) -> Vec<Option<String>> {
+    let share = |share: &SeedShare| (*share != SeedShare::ALL && plan.seeds.len() > 1).then(|| share.to_string());
+    constraint_names(runs).iter().zip(&plan.asked).map(|(_, asked)| share(asked)).collect()
 }
 
 /// For each percentile, the mean wait over the seeds.

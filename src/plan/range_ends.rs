@@ -16,7 +16,8 @@ pub fn range_ends(
     cost: impl Fn(usize) -> Option<f64>,
 ) -> String {
     let Some(least) = best.of(objective) else { return String::new() };
-    let numeric: Vec<bool> = plan.factors.iter().map(|factor| ascends(&factor.values)).collect();
+    // The value of an assumption is not chosen, so it stays that of the answer.
+    let numeric: Vec<bool> = plan.factors.iter().map(|factor| ascends(&factor.values) && !factor.is_assumed).collect();
     if numeric.iter().filter(|is_numeric| **is_numeric).count() < 2 {
         return String::new();
     }
@@ -30,6 +31,9 @@ pub fn range_ends(
             (false, false) => places[at],
         };
         let cell = cell_at(plan, corner);
+        if cell == best.cell {
+            continue;
+        }
         let row = comparison.rows.iter().find(|row| row.cell == cell);
         let is_cheaper = row.map_or_else(|| cost(cell), |row| row.of(objective)).is_some_and(|cost| cost < least);
         let fails = match row.map(|row| row.keeps) {

@@ -15,6 +15,7 @@ pub(super) fn alternative(cell: usize, broken: Option<&str>) -> Row {
         name: format!("n={}", cell + 1),
         fleet: FleetSize { gpus: cell as u64 + 1, nodes: 1, price_per_hour_millionths: None },
         runs: 1,
+        constraints: vec![broken.unwrap_or("c <= 1").to_string()],
         held: vec![usize::from(broken.is_none())],
         kept: usize::from(broken.is_none()),
         is_random: false,

@@ -30,6 +30,8 @@ pub struct Row {
     pub name: String,
     pub fleet: FleetSize,
     pub runs: usize,
+    /// The constraints, as the plan states them.
+    pub constraints: Vec<String>,
     /// The number of seeds with which each constraint held.
     pub held: Vec<usize>,
     /// The number of seeds with which all constraints held.
@@ -198,6 +200,7 @@ fn row(plan: &PlanFile, runs: &[&PlanRun]) -> Row {
             true => Some(false),
             false => keeps(&plan.asked, &held, runs.len(), plan.seeds.len()),
         },
+        constraints: runs[0].constraints.iter().map(|found| found.name.clone()).collect(),
         held,
         kept: runs.iter().filter(|run| run.keeps_all()).count(),
         broken,
@@ -377,9 +380,9 @@ impl Comparison {
         })
     }
 
-    /// The cheapest alternative that satisfies every constraint. On a tie, the first one.
-    pub fn best(&self, objective: Objective) -> Option<&Row> {
-        let keeping = self.rows.iter().filter(|row| row.keeps == Some(true));
+    /// The cheapest of some alternatives that satisfies every constraint. On a tie, the first one.
+    pub fn cheapest(&self, objective: Objective, of: impl Fn(&Row) -> bool) -> Option<&Row> {
+        let keeping = self.rows.iter().filter(|row| row.keeps == Some(true) && of(row));
         let known = keeping.filter_map(|row| Some((row, row.of(objective)?)));
         known.min_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(row, _)| row)
     }

@@ -59,7 +59,7 @@ fn more_load_that_changes_nothing_is_said() {
     let dir = written(&[("base.yaml", &stated), ("plan.yaml", WORKERS)]);
     let said = stdout(dir.path(), &["plan", "plan.yaml"], 0);
     let sentence = "With 10% more load, nothing changes, because `load` leaves jobs with stated times as they are. It was not run.";
-    assert!(said.contains("workers=2 is enough") && said.contains(sentence), "{said}");
+    assert!(said.contains("workers=2 (2 x l4-x1, 2 GPUs) is enough") && said.contains(sentence), "{said}");
 }
 
 fn more_requests_are_tried_on_a_service() {
@@ -128,7 +128,7 @@ fn rented_machines_are_shown_beside_own_ones() {
                 constraints: [jobs_completed == 5, max(start_wait) <= 10m]\n";
     let dir = written(&[("base.yaml", &five), ("plan.yaml", plan)]);
     let said = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
-    assert!(said.contains("The fleet: 1 node with 1 l4 of its own, and up to 3 rented at a time ("), "{said}");
+    assert!(said.contains(" (1 x l4-x1, up to 3 x l4-x1 rented at a time) is enough: "), "{said}");
     assert!(said.contains("own GPUs") && said.contains("3 with 3 GPUs"), "{said}");
     let file = |name: &str| std::fs::read_to_string(dir.path().join("out").join(name)).expect("it was written");
     let json: serde_json::Value = serde_json::from_str(&file("plan.json")).expect("JSON");
@@ -164,7 +164,7 @@ fn the_interval_of_a_percentile_is_the_range_of_its_seeds() {
                 constraints: [p95(queue_wait) <= 24h]\n";
     let dir = written(&[("base.yaml", RANDOM), ("plan.yaml", plan)]);
     let said = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
-    assert!(said.contains("in parentheses, the range of the seeds for a percentile"), "{said}");
+    assert!(said.contains("in parentheses, for a percentile or a maximum, the range of the seeds;"), "{said}");
     let file = |name: &str| std::fs::read_to_string(dir.path().join("out").join(name)).expect("it was written");
     let of_seeds = |metric: &str| -> Vec<f64> {
         let runs = file("runs.jsonl");
@@ -207,7 +207,7 @@ expect: [jobs_completed == 4]
     for method in ["sweep", "search"] {
         let dir = written(&[("base.yaml", scenario), ("plan.yaml", &format!("{plan}method: {method}\n"))]);
         let said = stdout(dir.path(), &["plan", "plan.yaml"], 0);
-        assert!(said.contains("a=2, h=2 is enough: 8.00 an hour"), "{said}");
+        assert!(said.contains("a=2, h=2 (4 x l4-x1, 4 GPUs) is enough: 8.00 an hour"), "{said}");
         assert!(said.contains("a=0, h=2 is the largest `h` tried alone and "), "{said}");
         assert!(!said.contains("largest `a`"), "four of `a` are enough: {said}");
     }
@@ -248,7 +248,7 @@ fn a_budget_that_is_used_up_is_said() {
         said.contains("\nworkers=5 may not be the cheapest: without worker-")
             && said.contains(
                 "it still meets everything with 1 seed, and the budget ended before all cheaper alternatives were run. Of \
-                 those that were run, workers=5 is enough: "
+                 those that were run, workers=5 (5 "
             ),
         "{said}"
     );
@@ -293,7 +293,7 @@ fn a_factor_that_changes_nothing_is_named() {
     let dir = written(&[("base.yaml", &scenario), ("plan.yaml", plan), ("t.csv", list)]);
     let said = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
     let sentence = "`most` changed nothing: every run is the same with each of its values.";
-    assert!(said.contains("own=2, most=0 is enough") && said.contains(sentence), "{said}");
+    assert!(said.contains("own=2, most=0 (2 x l4-x1, 2 GPUs) is enough") && said.contains(sentence), "{said}");
     assert!(!said.contains("larger values were not tried"), "{said}");
     let page = std::fs::read_to_string(dir.path().join("out/report.html")).expect("it was written");
     assert!(page.contains("changed nothing: every run is the same"), "on the page too");

@@ -68,6 +68,7 @@ mod oracle;
 mod outside;
 mod outside_sockets;
 mod outside_told;
+mod plan_answers;
 mod plan_reasons;
 mod plans;
 mod planted;
@@ -196,6 +197,7 @@ fn main() {
         outside_sockets::trials,
         outside_told::trials,
         planted::trials,
+        plan_answers::trials,
         plan_reasons::trials,
         plans::trials,
         policy::trials,

@@ -70,7 +70,7 @@ constraints: [cost_per_month <= 3000, jobs_completed == 2, max(queue_wait) <= 0s
 ";
     let dir = written(&[("base.yaml", PAID), ("plan.yaml", plan)]);
     let said = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
-    assert!(said.contains("own=1, year=1 is enough: 2,555.00 EUR a month."), "{said}");
+    assert!(said.contains("own=1, year=1 (2 x one, 2 GPUs) is enough: 2,555.00 EUR a month."), "{said}");
     assert!(
         said.contains(
             "The next cheapest that meets all constraints is own=2, year=0: 2,920.00 EUR a month, 14.3% more."
@@ -108,7 +108,7 @@ constraints: [max(queue_wait) <= 0s]
 ";
     let dir = written(&[("base.yaml", &paid), ("plan.yaml", plan)]);
     let said = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
-    assert!(said.contains("own=2 is enough: 4,380.00 EUR a month."), "{said}");
+    assert!(said.contains("own=2 (2 x one, 2 GPUs) is enough: 4,380.00 EUR a month."), "{said}");
     assert!(
         said.contains("A month is 730 hours at the rate of the run, which lasts 1h00m of 7d00h up to `until`"),
         "{said}"
@@ -162,7 +162,7 @@ jobs:
         let dir = written(&[("base.yaml", scenario), ("plan.yaml", plan), (file, &text)]);
         let said = stdout(dir.path(), &["plan", "plan.yaml"], 0);
         assert!(said.contains("\n50 of 51 jobs can never run with n=1: no node has 8 GPUs"), "{said}");
-        assert!(said.contains(" n=1 is the cheapest: 1.50 an hour"), "{said}");
+        assert!(said.contains(" n=1 (1 x l4-x1, 1 GPU) is the cheapest: 1.50 an hour"), "{said}");
     }
 }
 
@@ -189,7 +189,10 @@ constraints: [makespan <= 2h]
 ";
     let dir = written(&[("base.yaml", scenario), ("plan.yaml", plan)]);
     let said = stdout(dir.path(), &["plan", "plan.yaml"], 0);
-    assert!(said.contains("workers=1, gpu=h100 is enough: 3.50 an hour, 2,555.00 a month."), "{said}");
+    assert!(
+        said.contains("workers=1, gpu=h100 (1 x h100-80g-x1, 1 GPU) is enough: 3.50 an hour, 2,555.00 a month."),
+        "{said}"
+    );
     assert!(said.contains("is workers=2, gpu=a100: 4.00 an hour"), "{said}");
     for (was, is, place, wanted) in [
         (

@@ -70,8 +70,13 @@ jobs:
     };
     let why = "1 of 20 jobs can never run with workers=2: no node has GPU `h100-80g` (there is only `l4`).";
     let rows = [
-        ("minimize: gpus\n", "placed >= 95%", 0, format!("{why} workers=2 is the cheapest: 2 GPUs.")),
-        ("minimize: gpus\n", "jobs_completed >= 19", 0, format!("{why} workers=2 is the cheapest: 2 GPUs.")),
+        ("minimize: gpus\n", "placed >= 95%", 0, format!("{why} workers=2 (2 x l4-x1) is the cheapest: 2 GPUs.")),
+        (
+            "minimize: gpus\n",
+            "jobs_completed >= 19",
+            0,
+            format!("{why} workers=2 (2 x l4-x1) is the cheapest: 2 GPUs."),
+        ),
         ("", "placed >= 95%", 0, format!("{why} 1 of 2 alternatives meets the constraint.")),
         (
             "minimize: gpus\n",
@@ -109,7 +114,9 @@ jobs:
     let dir = written(&[("base.yaml", scenario), ("plan.yaml", plan)]);
     let said = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
     assert!(
-        said.contains("workers=1 is the cheapest: 1 GPU. 50.00% of the jobs failed, and 50.00% of the jobs were"),
+        said.contains(
+            "workers=1 (1 x l4-x1) is the cheapest: 1 GPU. 50.00% of the jobs failed, and 50.00% of the jobs were"
+        ),
         "{said}"
     );
     let header = said.lines().find(|line| line.starts_with("workers ")).expect("the table");
@@ -128,7 +135,7 @@ jobs:
     let clean = scenario.replace(", ends: failed", "").replace("time_limit: 1h", "time_limit: 3h");
     std::fs::write(dir.path().join("base.yaml"), clean).expect("a folder of our own");
     let said = stdout(dir.path(), &["plan", "plan.yaml", "--out", "again"], 0);
-    assert!(said.contains("workers=1 is enough: 1 GPU.") && !said.contains("jobs failed"), "{said}");
+    assert!(said.contains("workers=1 (1 x l4-x1) is enough: 1 GPU.") && !said.contains("jobs failed"), "{said}");
 }
 
 /// The jobs have no `spot_policy`, so they ask for on-demand instances, as in dstack.

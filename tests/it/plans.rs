@@ -160,7 +160,7 @@ constraints: [max(queue_wait) <= 0s]
     std::fs::write(dir.path().join("base.yaml"), scenario).expect("a folder of our own");
     std::fs::write(dir.path().join("plan.yaml"), plan).expect("a folder of our own");
     let text = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
-    assert!(text.contains("workers=2 is enough"), "{text}");
+    assert!(text.contains("workers=2 (2 x l4-x1, 2 GPUs) is enough"), "{text}");
     // The exit code tells whether an earlier answer still holds: two jobs an hour need two workers, three need three.
     dryrack(dir.path(), &["plan", "plan.yaml", "--against", "out/plan.json"]).assert().code(0).stderr("");
     // A search does not run all alternatives, and says so, but its answer is the same.
@@ -170,7 +170,8 @@ constraints: [max(queue_wait) <= 0s]
     std::fs::write(dir.path().join("base.yaml"), more).expect("a folder of our own");
     let said = stderr(dir.path(), &["plan", "plan.yaml", "--against", "out/plan.json"], 1);
     assert!(
-        said.starts_with("the answer has changed\n  was  workers=2 is enough") && said.contains("now  workers=3"),
+        said.starts_with("the answer has changed\n  was  workers=2 (2 x l4-x1, 2 GPUs) is enough")
+            && said.contains("now  workers=3"),
         "{said}"
     );
     std::fs::write(dir.path().join("base.yaml"), scenario).expect("a folder of our own");
@@ -214,13 +215,13 @@ constraints: [max(queue_wait) <= 0s]
     write("base.yaml", scenario);
     write("plan.yaml", plan);
     let text = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
-    assert!(text.contains("workers=2 is enough"), "{text}");
+    assert!(text.contains("workers=2 (2 x l4-x1, 2 GPUs) is enough"), "{text}");
     let text = stdout(dir.path(), &["plan", "plan.yaml", "--set", "params.jobs=3", "--seeds", "4..5"], 0);
-    assert!(text.contains("workers=2 is enough"), "the file is set last: {text}");
+    assert!(text.contains("workers=2 (2 x l4-x1, 2 GPUs) is enough"), "the file is set last: {text}");
     assert!(text.contains("with 2 seeds, which all give the same run"), "{text}");
     write("plan.yaml", &plan.replace("set: {params.jobs: 2, ", "set: {"));
     let text = stdout(dir.path(), &["plan", "plan.yaml", "--set", "params.jobs=3", "--out", "three"], 0);
-    assert!(text.contains("workers=3 is enough"), "{text}");
+    assert!(text.contains("workers=3 (3 x l4-x1, 3 GPUs) is enough"), "{text}");
     // More seeds continue from what was run; another scenario does not.
     let more = ["plan", "plan.yaml", "--set", "params.jobs=3", "--out", "three", "--resume", "--seeds", "1..3"];
     assert!(stdout(dir.path(), &more, 0).contains("with 3 seeds"), "more seeds");
@@ -289,7 +290,9 @@ jobs:
     let line = ["what-helps", "ten.yaml", "--set", "params.gpus=8", "--seeds", "1..2", "--out", "out"];
     let text = stdout(dir.path(), &line, 0);
     assert!(
-        text.contains("wait 45.0 h on average, with 2 seeds. 1 replica can never run, and is not counted."),
+        text.contains(
+            "wait 45.0 h with each of 2 seeds, because nothing is random. 1 replica can never run, and is not counted."
+        ),
         "{text}"
     );
     assert!(text.contains("saved by one more node like worker (8 a100-80g): 25.0 h, or 56%."), "{text}");
@@ -603,14 +606,12 @@ nodes:
 jobs: [{name: train, gpus: 1, duration: 1h}]
 expect: [jobs_completed == 1]
 ";
-    for (objective, wanted) in
-        [("energy", "workers=2 is enough: 0.4 kWh. "), ("cost", "workers=2 is enough: a cost of 4.00. ")]
-    {
+    for (objective, wanted) in [("energy", "is enough: 0.4 kWh. "), ("cost", "is enough: a cost of 4.00. ")] {
         let plan = "plan: What draws least?\nscenario: base.yaml\nfactors: {workers: [3, 2, 4]}\nconstraints: [placed >= 100%]\n";
         let dir = planned(&format!("{plan}minimize: {objective}\n"));
         std::fs::write(dir.path().join("base.yaml"), SCENARIO).expect("a folder of our own");
         let said = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
-        assert!(said.contains(wanted), "{said}");
+        assert!(said.contains(&format!("workers=2 (2 nodes with 1 l4, 2 GPUs) {wanted}")), "{said}");
         let page = std::fs::read_to_string(dir.path().join("out/report.html")).expect("it was written");
         let column = if objective == "energy" { "energy in kWh" } else { "cost of the run" };
         assert_eq!(page.matches(&format!(">{column}</th>")).count(), 1, "one column for it");
@@ -634,7 +635,10 @@ expect: [jobs_completed == 1]
         let dir = planned(&format!("{plan}method: {method}\n"));
         std::fs::write(dir.path().join("base.yaml"), SCENARIO).expect("a folder of our own");
         let said = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
-        assert!(said.contains("cheap=1, dear=0 is enough: 2.00 an hour, 1,460.00 a month. "), "{said}");
+        assert!(
+            said.contains("cheap=1, dear=0 (1 node with 1 l4, 1 GPU) is enough: 2.00 an hour, 1,460.00 a month. "),
+            "{said}"
+        );
     }
 }
 

@@ -32,7 +32,10 @@ constraints: [max(queue_wait) <= 2d]
     let dir = written(&[("s.yaml", LIMITED), ("plan.yaml", plan)]);
     let said = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
     let ended = "100.00% of the jobs were ended by a limit: of run time, of retries, or of waiting.";
-    assert!(said.contains("a100-80g-x8 is the cheapest: ") && !said.contains("is enough"), "{said}");
+    assert!(
+        said.contains("a100-80g-x8 (1 x a100-80g-x8) is the cheapest: ") && !said.contains(") is enough"),
+        "{said}"
+    );
     assert!(said.contains(&format!("{ended} It meets the constraint with 1 seed.")), "{said}");
     let page = std::fs::read_to_string(dir.path().join("out/report.html")).expect("it was written");
     assert!(page.contains(ended), "the page says so too");

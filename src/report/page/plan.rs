@@ -15,6 +15,8 @@ pub struct PlanReport {
     pub how: String,
     /// The figures of the first screen, and what each of them is.
     pub figures: Vec<(String, String)>,
+    /// The cheapest alternative with each named value of a choice; may be empty.
+    pub choices: Vec<String>,
     /// How the answer would break: a sentence for each change, and the command that repeats it.
     pub breaks: Vec<(String, String)>,
     /// What a reader must know besides the answer.
@@ -28,6 +30,8 @@ pub struct PlanReport {
     pub objective: &'static str,
     pub factors: Vec<String>,
     pub constraints: Vec<String>,
+    /// For each constraint, the share of the seeds in which it must hold; `None` if it is all of them.
+    pub required: Vec<Option<String>>,
     pub rows: Vec<PlanRow>,
     /// The index of the best row.
     pub best: Option<usize>,
@@ -43,7 +47,8 @@ pub struct PlanReport {
 pub struct PlanGrowth {
     /// The answer and what it assumes.
     pub sentences: Vec<String>,
-    /// For each alternative: its name, its cost, the month in which it is no longer enough, and what fails then.
+    pub header: Vec<&'static str>,
+    /// For each alternative: its name, its costs, the month in which it is no longer enough, and what fails then.
     pub rows: Vec<Vec<String>>,
 }
 
@@ -69,6 +74,8 @@ pub struct PlanRow {
     /// Whether there is one run, or every seed gives the same one. Then an interval of a wait is from its sections.
     pub is_one_run: bool,
     pub keeps: Option<bool>,
+    /// Whether it has the assumptions of the answer, so that it could be chosen instead.
+    pub is_choice: bool,
     /// The constraint that does not hold, with the seed and, if known, more detail.
     pub broken: Option<String>,
     /// The means over the seeds, each with the ends of its interval or of the range of the seeds if there is one.
@@ -120,6 +127,7 @@ impl PlanReport {
         let plots: String = plots.iter().flatten().map(Chart::figure).collect();
         let body = [
             self.tiles(),
+            if self.choices.is_empty() { String::new() } else { list(&self.choices) },
             self.note.as_ref().map_or(String::new(), |note| format!("<p class=\"fail\">{}</p>\n", prose(note))),
             self.breaking(),
             self.growing(),
@@ -159,7 +167,11 @@ impl PlanReport {
         };
         if !self.constraints.is_empty() {
             text.push_str("<p>The constraints are:</p>\n");
-            text.push_str(&list(&self.constraints));
+            let of = |(at, constraint): (usize, &String)| match self.required.get(at).and_then(Option::as_ref) {
+                Some(share) => format!("{constraint}, with {share}"),
+                None => constraint.clone(),
+            };
+            text.push_str(&list(&self.constraints.iter().enumerate().map(of).collect::<Vec<_>>()));
         }
         if !self.how.is_empty() {
             text.push_str(&format!("<p>{}</p>\n", prose(&self.how)));
@@ -196,7 +208,6 @@ impl PlanReport {
     fn growing(&self) -> String {
         let Some(growth) = &self.growth else { return String::new() };
         let sentences: String = growth.sentences.iter().map(|line| format!("<p>{}</p>\n", prose(line))).collect();
-        let header = ["alternative", "cost", "no longer enough in", "what fails then"];
         // A short cost and the month stay on one line each beside the long last column.
         let unbroken = |row: &Vec<String>| -> Vec<String> {
             let cell =
@@ -208,7 +219,7 @@ impl PlanReport {
         let mark = |row: usize| if best == rows[row].first() { "best" } else { "" };
         section(
             "When it stops being enough",
-            &(sentences + &marked_table("Alternatives by cost", &header, &rows, mark)),
+            &(sentences + &marked_table("Alternatives by cost", &growth.header, &rows, mark)),
         )
     }
 
@@ -219,6 +230,36 @@ impl PlanReport {
         let known = |limit: &TimeLimit| self.rows.iter().any(|row| row.figure(&limit.metric).is_some());
         let of = |metric: &str| limits().find(|limit| limit.metric == metric);
         of(WAIT).or_else(|| of(LONGEST)).or_else(|| limits().find(known))
+    }
+
+    /// The constraint that bounds the cost on the horizontal axis, and its bound in the unit of the axis. A bound on the cost of
+    /// a month is drawn on an axis of prices per hour if a month costs 730 times that in every row.
+    pub(super) fn cost_limit(&self) -> Option<(&str, f64)> {
+        let own = match self.objective {
+            "GPUs" => "gpus",
+            "nodes" => "nodes",
+            "price per hour" => "price_per_hour",
+            "cost of the run" => "cost",
+            "cost per month" => "cost_per_month",
+            _ => "energy",
+        };
+        let is_price = |row: &PlanRow| row.month.is_some_and(|(month, _)| (month / 730.0 - row.cost).abs() < 0.01);
+        let scale = |name: &str| match name {
+            name if name == own => Some(1.0),
+            "cost_per_month" if own == "price_per_hour" && self.rows.iter().all(is_price) => Some(730.0),
+            _ => None,
+        };
+        self.constraints.iter().find_map(|constraint| {
+            let (name, bound) = constraint.split_once('<')?;
+            let bound: f64 = bound.trim_start_matches('=').trim().split(' ').next()?.replace(',', "").parse().ok()?;
+            Some((constraint.as_str(), bound / scale(name.trim())?))
+        })
+    }
+
+    /// In which share of the seeds a constraint must hold.
+    pub(super) fn share(&self, constraint: &str) -> &str {
+        let at = self.constraints.iter().position(|known| known == constraint);
+        at.and_then(|at| self.required.get(at)?.as_deref()).unwrap_or("every seed")
     }
 
     /// The metric that the page compares with the cost.
@@ -269,9 +310,15 @@ impl PlanRow {
     }
 }
 
-/// A text in which a browser breaks no month, such as `2026-12`.
+/// A text in which a browser breaks no month, such as `2026-12`. Names of machines may break at their hyphens.
 fn with_months(text: &str) -> String {
-    text.replace('-', "\u{2011}")
+    let is_month = |word: &str| {
+        let parts = word.trim_matches(['(', ')']).split_once('-');
+        let is_number = |part: &str, digits| part.len() == digits && part.bytes().all(|byte| byte.is_ascii_digit());
+        parts.is_some_and(|(year, month)| is_number(year, 4) && is_number(month, 2))
+    };
+    let word = |word: &str| if is_month(word) { word.replace('-', "\u{2011}") } else { word.to_string() };
+    text.split(' ').map(word).collect::<Vec<String>>().join(" ")
 }
 
 #[cfg(test)]
@@ -291,6 +338,7 @@ mod tests {
             runs: 1,
             is_one_run: true,
             keeps: Some(*keeps),
+            is_choice: true,
             broken: None,
             metrics: BTreeMap::from([(WAIT, (*wait, None))]),
             waits: vec![Some(0.0), Some(*wait)],
@@ -301,6 +349,7 @@ mod tests {
             title: "Which?".into(),
             answer: "This.".into(),
             breaks: Vec::new(),
+            choices: Vec::new(),
             note: None,
             growth: None,
             currency: None,
@@ -308,6 +357,7 @@ mod tests {
             objective: "GPUs",
             factors: vec!["workers".into()],
             constraints: Vec::new(),
+            required: Vec::new(),
             rows: rows.iter().enumerate().map(row).collect(),
             best,
             assumptions: Vec::new(),
@@ -324,6 +374,27 @@ mod tests {
         assert!(caption(&found).contains("is kept by a curve that passes above"), "{}", caption(&found));
         found.rows[1].is_one_run = false;
         assert!(caption(&found).contains("must hold with every seed"), "{}", caption(&found));
+    }
+
+    #[test]
+    fn a_constraint_on_the_cost_is_a_line_and_other_reasons_have_their_own_crosses() {
+        let mut found = report(&[(4.0, 90.0, false), (6.0, 30.0, true), (9.0, 5.0, false)], Some(1));
+        found.objective = "cost per month";
+        found.constraints = ["p95(queue_wait) <= 1m", "cost_per_month <= 8"].map(String::from).to_vec();
+        found.rows[0].broken = Some("p95(queue_wait) <= 1m, seed 1: 1m30s".into());
+        found.rows[2].broken = Some("cost_per_month <= 8, seed 1: 9.00".into());
+        let (limit, other) = ("the limit: cost_per_month <= 8", "fails for a reason that has no line here");
+        let names = |found: &PlanReport| -> Vec<String> {
+            found.frontier_plot().expect("costs").lines.into_iter().map(|line| line.name).collect()
+        };
+        assert!(names(&found).iter().any(|name| name == limit) && !names(&found).iter().any(|name| name == other));
+        let line = found.frontier_plot().expect("costs").lines.into_iter().find(|line| line.name == limit);
+        let points = line.expect("a line").points;
+        assert!(points.len() == 2 && (points[0].0 - points[1].0).abs() < 1e-9, "it is upright: {points:?}");
+        found.rows[2].broken = Some("jobs_failed == 0, seed 1: 1".into());
+        assert!(names(&found).iter().any(|name| name == other));
+        found.constraints[1] = "cost_per_month <= 800".into();
+        assert!(!names(&found).iter().any(|name| name.contains("800")), "a line far away would leave no room");
     }
 
     #[test]

@@ -27,7 +27,8 @@ const TURNED_AWAY: [&str; 3] = [
 impl PlanReport {
     /// The alternatives that no other alternative beats in both cost and burden, the cheapest first.
     pub(super) fn frontier(&self) -> Vec<usize> {
-        let mut known: Vec<usize> = (0..self.rows.len()).filter(|row| self.burden(*row).is_some()).collect();
+        let is_known = |row: &usize| self.rows[*row].is_choice && self.burden(*row).is_some();
+        let mut known: Vec<usize> = (0..self.rows.len()).filter(is_known).collect();
         let wait = |row: usize| self.burden(row).expect("only replicas that had one").0;
         known.sort_by(|one, other| {
             let by_cost = self.rows[*one].cost.total_cmp(&self.rows[*other].cost);
@@ -74,6 +75,9 @@ impl PlanReport {
         let other = self.other_metric().filter(|_| !self.nobody_waits());
         let longest = longest.max(bound.unwrap_or(0.0));
         let dearest = self.rows.iter().map(|row| row.cost).max_by(f64::total_cmp)?;
+        // A bound far beyond all alternatives would leave them no room.
+        let budget = self.cost_limit().filter(|(_, bound)| *bound <= 1.25 * dearest);
+        let dearest = dearest.max(budget.map_or(0.0, |(_, bound)| bound));
         let (x, top) = of_numbers(&format!("{}{}", self.objective, self.in_currency()), dearest);
         let nobody_waits = self.nobody_waits();
         let (y, end) = match (nobody_waits, &other) {
@@ -84,10 +88,14 @@ impl PlanReport {
         };
         let height = |burden: f64| if nobody_waits { burden.max(0.0) } else { wait_place(burden.max(0.0)) };
         let at = |row: usize, burden: f64| (self.rows[row].cost / top, height(burden) / end);
+        let place = |row: &usize| at(*row, self.burden(*row).expect("known").0);
         let group = |keeps: Option<bool>| -> Vec<(f64, f64)> {
-            let rows = known.iter().filter(|row| self.rows[**row].keeps == keeps);
-            rows.map(|row| at(*row, self.burden(*row).expect("known").0)).collect()
+            known.iter().filter(|row| self.rows[**row].keeps == keeps).map(place).collect()
         };
+        let drawn: Vec<&str> =
+            asked.iter().map(|limit| limit.constraint.as_str()).chain(budget.map(|(name, _)| name)).collect();
+        let (of_lines, others) = self.failing(&known, &drawn);
+        let crosses = |rows: Vec<usize>| -> Vec<(f64, f64)> { rows.iter().map(place).collect() };
         let whiskers: Vec<(f64, f64)> = (known.iter())
             .filter_map(|row| Some((*row, self.burden(*row)?.1.filter(|(low, high)| high > low)?)))
             .flat_map(|(row, (low, high))| [at(row, low), at(row, high)])
@@ -99,6 +107,8 @@ impl PlanReport {
         let limit = bound.map_or(Vec::new(), |bound| vec![(0.0, height(bound) / end), (1.0, height(bound) / end)]);
         let line = |name: &str, points, kind, look| Line { name: name.to_string(), points, kind, look };
         let best_of = if nobody_waits { TURNED_AWAY } else { WAITING };
+        let budget_line = budget.map_or(Vec::new(), |(_, bound)| vec![(bound / top, 0.0), (bound / top, 1.0)]);
+        let budget_name = budget.map_or(String::new(), |(name, _)| format!("the limit: {name}"));
         let limit_name = asked.map_or(String::new(), |limit| format!("the limit: {}", limit.constraint));
         let frontier_name = match &other {
             Some(name) => format!("the frontier: no alternative both costs less and has a smaller {name}"),
@@ -108,10 +118,12 @@ impl PlanReport {
             line(self.interval_name(), whiskers, Kind::Whiskers, 4),
             line(&frontier_name, if frontier.len() > 1 { frontier } else { Vec::new() }, Kind::Steps, 2),
             line("meets all constraints", group(Some(true)), Kind::Dots, 0),
-            line("does not meet them", group(Some(false)), Kind::Crosses, 1),
+            line("does not meet them", crosses(of_lines), Kind::Crosses, 1),
+            line("fails for a reason that has no line here", crosses(others), Kind::Crosses, 5),
             line("unknown", group(None), Kind::Dots, 5),
             line("the answer", answer, Kind::Dots, ANSWER_LOOK),
             line(&limit_name, limit, Kind::Line, 5),
+            line(&budget_name, budget_line, Kind::Line, 1),
         ];
         let best = match self.best {
             Some(best) => format!("The answer: {}, {}.", self.rows[best].name, self.rows[best].amount),
@@ -131,6 +143,16 @@ impl PlanReport {
             y,
             lines: lines.into_iter().filter(|line| !line.points.is_empty()).collect(),
         })
+    }
+
+    /// The alternatives that fail a constraint whose line is drawn, and the others that fail. A cross on the good side of each
+    /// line must say that it fails for another reason.
+    fn failing(&self, known: &[usize], drawn: &[&str]) -> (Vec<usize>, Vec<usize>) {
+        let fails_a_line = |row: &usize| {
+            let broken = self.rows[*row].broken.as_deref().unwrap_or_default();
+            drawn.is_empty() || drawn.iter().any(|name| broken.starts_with(name))
+        };
+        known.iter().filter(|row| self.rows[**row].keeps == Some(false)).partition(|row| fails_a_line(row))
     }
 
     /// What the ends of the plotted figures are: the plot shows a percentile or a maximum, except of a mean that a
@@ -191,12 +213,15 @@ impl PlanReport {
         let limited = corner.as_ref().map_or(1.0, |(_, _, part)| *part);
         let (y, from) = of_parts("placed", shown.iter().map(at_once).fold(limited, f64::min));
         let keeping = match (&corner, shown.iter().all(|row| self.rows[*row].is_one_run)) {
-            (None, _) => "",
-            (Some(_), true) => " A limit on a percentile is kept by a curve that passes above the corner of its line.",
-            (Some(_), false) => {
-                " A limit must hold with every seed. The curves are means, so one that passes above the corner of the \
-                 limit's line does not show that the limit is kept."
+            (None, _) => String::new(),
+            (Some(_), true) => {
+                " A limit on a percentile is kept by a curve that passes above the corner of its line.".to_string()
             }
+            (Some((constraint, ..)), false) => format!(
+                " A limit must hold with {}. The curves are means, so one that passes above the corner of the limit's line \
+                 does not show that the limit is kept.",
+                self.share(constraint)
+            ),
         };
         let limit = corner.map(|(name, bound, part)| {
             let (at, part) = (wait_place(bound) / end, part_place(part, from));

@@ -63,11 +63,15 @@ impl PlanReport {
                 cells.push(row.with(PLACED, |value| format!("{:.2}%", value * 100.0)));
                 cells.extend(unfinished.iter().map(|metric| row.with(metric, mean_jobs)));
                 cells.extend(times.iter().map(|(_, metric, unit)| row.with(metric, |value| unit.number(value))));
-                cells.push(row.with("bounded_slowdown_mean", |value| format!("{value:.2}")));
+                cells.push(self.if_asked(row, "slowdown", "bounded_slowdown_mean", |value| format!("{value:.2}")));
                 let percent = |value| format!("{:.1}%", value * 100.0);
                 cells.push(row.with(taken, percent));
                 cells.push(self.if_asked(row, "fragmentation", "fragmentation", percent));
-                cells.push(row.with("cost", |value| grouped(&format!("{value:.2}"))));
+                let of_run = |value: f64| grouped(&format!("{value:.2}"));
+                cells.push(match self.objective {
+                    "cost of the run" => row.with("cost", of_run),
+                    _ => String::new(),
+                });
                 let energy = row.with("energy", |value| format!("{value:.1}"));
                 cells.push(if energy.is_empty() { energy } else { energy + &row.energy_note });
                 cells

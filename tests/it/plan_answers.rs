@@ -1,0 +1,251 @@
+//! What a plan and a run say first: the cost over a horizon, what a warm-up leaves out, and how sure an answer is.
+
+use serde_json::Value;
+
+use crate::cli::{stdout, written};
+
+trials! {
+    Nothing: [
+        a_horizon_counts_the_cost_of_each_month,
+        a_warm_up_says_what_it_leaves_out,
+        an_assumption_is_not_chosen,
+        each_named_value_of_a_choice_has_its_cheapest_fleet,
+        what_a_few_seeds_show_is_said_with_its_confidence,
+        one_more_instance_and_shorter_limits_are_tried,
+        the_horizon_of_a_service_grows_by_requests,
+    ]
+}
+
+/// A machine for a year costs 6 an hour, and one on demand 20. The load doubles each month, so in month 0 a machine of one's
+/// own is idle for most of the time, and in month 3 it is not.
+const OWN_OR_CLOUD: &str = "\
+scenario: Own machines or a cloud
+until: 2d
+currency: EUR
+params: {own: 0}
+fleets:
+  own: {hosts: [{name: h, machine: a100-80g-x8, count: \"${own}\", commitment: {term: 1y, price_per_hour: 6}}]}
+  cloud:
+    nodes: 0..20
+    idle_duration: 10m
+    offers: [{name: od, machine: a100-80g-x8, price_per_hour: 20, provisioning: 5m}]
+jobs: [{name: train, arrivals: {every: 2h}, duration: 1h, resources: {gpu: 8}}]
+";
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).expect("JSON")
+}
+
+/// What each month costs is what `run` says of its load.
+fn a_horizon_counts_the_cost_of_each_month() {
+    let plan = "plan: Own or cloud?\nscenario: base.yaml\nfactors: {own: [0, 4]}\nset: {load: 50%}\n\
+                minimize: cost_per_month\nconstraints: [p95(queue_wait) <= 30m]\nhorizon: {months: 5, growth: 100%/month}\n";
+    let dir = written(&[("base.yaml", OWN_OR_CLOUD), ("plan.yaml", plan)]);
+    let said = stdout(dir.path(), &["plan", "plan.yaml"], 0);
+    let found = json(&stdout(dir.path(), &["plan", "plan.yaml", "--format", "json"], 0));
+    let mut means = Vec::new();
+    for (own, row) in ["0", "4"].iter().zip(found["horizon"]["alternatives"].as_array().expect("a list")) {
+        let mut sum = 0.0;
+        for month in 0..6 {
+            let set = [format!("params.own={own}"), format!("load={}%", 50 << month)];
+            let run =
+                stdout(dir.path(), &["run", "base.yaml", "--format", "json", "--set", &set[0], "--set", &set[1]], 0);
+            let cost = json(&run)["metrics"]["cost_per_month"].as_f64().expect("a cost");
+            assert_eq!(row["cost_of_months"][month as usize].as_f64(), Some(cost), "own={own} in month {month}");
+            sum += cost;
+        }
+        means.push(sum / 6.0);
+    }
+    let first = |own: usize| found["horizon"]["alternatives"][own]["cost_of_months"][0].as_f64().expect("a cost");
+    assert!(first(0) < first(1) && means[0] > means[1], "the scenario has another cheapest at first: {means:?}");
+    let answer = found["answer"].as_str().expect("text");
+    let wanted = "Over the horizon, month 0 to month 5, own=4 is the cheapest that stays enough: ";
+    assert!(
+        answer.starts_with(wanted)
+            && answer.contains(
+                "At the load of month 0, own=0 (no node of its own, up to 1 x a100-80g-x8 rented at a time) is enough: "
+            ),
+        "{answer}"
+    );
+    for wanted in [
+        "Kept from month 0 to month 5, the cheapest that is enough throughout is own=4",
+        "the cheapest that is enough is own=4",
+    ] {
+        assert!(said.contains(wanted), "{wanted:?} in\n{said}");
+    }
+}
+
+/// A request each second for half an hour, of which the first 20 minutes do not count.
+const WARM_UP: &str = "\
+scenario: A cold start before the warm-up ends
+warm_up: 20m
+until: 30m
+nodes: [{name: h, machine: h200-141g-x8, price_per_hour: 28}]
+jobs:
+  - name: chat
+    gpu: h200-141g
+    gpus: 8
+    prepare: 15m
+    serving: {prefill: 11000 tokens/s, step: {base: 10ms, per_sequence: 304us}, kv_cache_tokens: 400000, batching: chunked, max_sequences: 256, max_batched_tokens: 8192, requests: {arrivals: {every: 1s}, count: 1900, input_tokens: 500, output_tokens: 10}}
+";
+
+fn a_warm_up_says_what_it_leaves_out() {
+    let plan = "plan: How many?\nscenario: base.yaml\nfactors: {n: {set: nodes.h.count, values: [1, 2]}}\nminimize: gpus\n\
+                constraints: [p99(ttft) <= 2s]\n";
+    let dir = written(&[("base.yaml", WARM_UP), ("plan.yaml", plan)]);
+    let left_out = "The figures leave out the first 20m (`warm_up`), and what is submitted or arrives then: 1 of 1 job \
+                    and 1,200 of 1,800 requests";
+    let said = stdout(dir.path(), &["run", "base.yaml", "--report", "report"], 0);
+    for wanted in [
+        "jobs       0 of 1, after the warm-up of 20m\n",
+        "requests   600 of 1,800, after the warm-up of 20m, arrived",
+        left_out,
+    ] {
+        assert!(said.contains(wanted), "{wanted:?} in\n{said}");
+    }
+    let page = std::fs::read_to_string(dir.path().join("report/report.html")).expect("it was written");
+    let escaped = left_out.replace('`', "");
+    let bare = page.replace("<code>", "").replace("</code>", "").replace('`', "");
+    assert!(bare.contains(&escaped), "the assumptions of the page name it");
+    assert!(
+        !page.contains("0 of 0 jobs") && page.contains("No job counts, because the 1 job was submitted in the warm-up")
+    );
+    stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
+    let page = std::fs::read_to_string(dir.path().join("out/report.html")).expect("it was written");
+    assert!(
+        page.replace("<code>", "").replace("</code>", "").replace('`', "").contains(&escaped),
+        "so does that of a plan"
+    );
+}
+
+/// A job of two hours arrives each hour and needs a whole node. So two nodes of A100 are needed, and of H100 one or two: one if
+/// they are twice as fast.
+const TWO_KINDS: &str = "\
+scenario: A100 or H100
+until: 1d
+currency: EUR
+nodes: [{name: w, machine: a100-80g-x8, count: 1, price_per_hour: 10}]
+speed: {reference: a100-80g, factors: {h100-80g: 2}}
+jobs: [{name: train, gpus: 8, duration: 2h, arrivals: {every: 1h}}]
+";
+
+fn an_assumption_is_not_chosen() {
+    let plan = "plan: How many?\nscenario: base.yaml\nset: {nodes.w.machine: h100-80g-x8}\n\
+                factors: {n: {set: nodes.w.count, values: 1..3}, sp: {set: speed.factors.h100-80g, values: [1, 2]}}\n\
+                minimize: price_per_hour\nconstraints: [max(queue_wait) <= 10m]\n";
+    let searched = format!("{plan}method: search\n");
+    let of_params = plan.replace("speed.factors.h100-80g", "params.fast");
+    let scenario =
+        TWO_KINDS.replace("h100-80g: 2}", "h100-80g: \"${fast}\"}").replace("until", "params: {fast: 2}\nuntil");
+    for (scenario, plan) in [(TWO_KINDS, plan), (TWO_KINDS, &searched), (&scenario, &of_params)] {
+        let dir = written(&[("base.yaml", scenario), ("plan.yaml", plan)]);
+        let said = stdout(dir.path(), &["plan", "plan.yaml"], 0);
+        for wanted in [
+            "\nn=2, sp=1 (2 x h100-80g-x8, 16 GPUs) is enough: 20.00 EUR an hour",
+            "`sp` is an assumption and not a choice, so this is the answer for the worst value, sp=1. With sp=2, n=1 is enough: \
+             10.00 EUR an hour",
+        ] {
+            assert!(said.contains(wanted), "{wanted:?} in\n{said}");
+        }
+        assert!(!said.contains("larger values were not tried"), "{said}");
+    }
+}
+
+fn each_named_value_of_a_choice_has_its_cheapest_fleet() {
+    let plan = "plan: A100 or H100?\nscenario: base.yaml\nfactors:\n  gpu:\n    values:\n      \
+                a100: {nodes.w.machine: a100-80g-x8, nodes.w.price_per_hour: 10}\n      \
+                h100: {nodes.w.machine: h100-80g-x8, nodes.w.price_per_hour: 15}\n  \
+                n: {set: nodes.w.count, values: 1..2}\n\
+                minimize: price_per_hour\nconstraints: [max(queue_wait) <= 10m]\n";
+    let dir = written(&[("base.yaml", TWO_KINDS), ("plan.yaml", plan)]);
+    let said = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
+    let page = std::fs::read_to_string(dir.path().join("out/report.html")).expect("it was written");
+    let lines = [
+        "With gpu=a100, the cheapest that is enough is n=2: 20.00 EUR an hour",
+        "With gpu=h100, the cheapest that is enough is n=1: 15.00 EUR an hour",
+    ];
+    for wanted in lines {
+        assert!(said.contains(&format!("\n{wanted}")) && page.contains(wanted), "{wanted:?} in\n{said}");
+    }
+    assert!(said.contains("\ngpu=h100, n=1 (1 x h100-80g-x8, 8 GPUs) is enough: 15.00 EUR an hour"), "{said}");
+    let first = page.split("<h2>").next().expect("a first screen");
+    for wanted in [
+        "<b>1\u{a0}x\u{a0}h100-80g-x8, 8 GPUs</b><span>the machines of the answer</span>",
+        "<b>20.00 EUR an hour</b><span>with gpu=a100, n=2, the next cheapest that meets the constraints, 33.3% more</span>",
+    ] {
+        assert!(first.contains(wanted), "{wanted:?} in\n{first}");
+    }
+    let few = plan.replace("values: 1..2", "values: [1]");
+    std::fs::write(dir.path().join("plan.yaml"), few).expect("a folder of our own");
+    let said = stdout(dir.path(), &["plan", "plan.yaml"], 0);
+    for wanted in ["\ngpu=a100 is not enough.\n", "No dearer alternative meets the constraint."] {
+        assert!(said.contains(wanted), "{wanted:?} in\n{said}");
+    }
+}
+
+/// Jobs at random times on one node, whose load doubles each month.
+const RANDOM: &str = "\
+scenario: Jobs at random times
+until: 1d
+nodes: [{name: w, machine: a100-80g-x8, count: 1, price_per_hour: 10}]
+jobs: [{name: train, gpus: 8, duration: {exponential: 1h}, arrivals: {poisson: 1/h}}]
+";
+
+fn what_a_few_seeds_show_is_said_with_its_confidence() {
+    let plan = "plan: How many?\nscenario: base.yaml\nfactors: {n: {set: nodes.w.count, values: 1..4}}\nseeds: 1..40\n\
+                minimize: price_per_hour\nconstraints: [{metric: p95(queue_wait) <= 1h, in: \">= 75%\"}]\n";
+    let growing = format!("{}horizon: {{months: 3, growth: 100%/month}}\n", plan.replace("1..40", "1..8"));
+    let dir = written(&[("base.yaml", RANDOM), ("plan.yaml", plan), ("growing.yaml", &growing)]);
+    let said = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
+    assert!(
+        said.contains("the 2.5th to the 97.5th percentile of the seeds") && !said.contains("the range of the seeds")
+    );
+    assert!(said.contains("; required: at least 75% of the seeds."), "{said}");
+    let found = json(&std::fs::read_to_string(dir.path().join("out/plan.json")).expect("it was written"));
+    let rows = found["alternatives"].as_array().expect("a list");
+    let best = rows.iter().find(|row| row["keeps"] == true).expect("one is enough");
+    let held = best["held"][0].as_u64().expect("a count");
+    let with = if held == 40 { "40 seeds".to_string() } else { format!("{held} of 40 seeds") };
+    assert!(said.contains(&format!("It meets the constraint with {with}, and therefore")), "{said}");
+    let page = std::fs::read_to_string(dir.path().join("out/report.html")).expect("it was written");
+    assert!(
+        page.contains("p95(queue_wait) &lt;= 1h, with at least 75% of the seeds"),
+        "the page states what is required"
+    );
+    assert!(!page.contains("must hold with every seed"), "it does not");
+    let said = stdout(dir.path(), &["plan", "growing.yaml"], 0);
+    assert!(
+        said.contains("all constraints held with ") && said.contains("% of all seeds (95% confidence each)."),
+        "{said}"
+    );
+}
+
+fn one_more_instance_and_shorter_limits_are_tried() {
+    let scenario = "\
+scenario: One job waits for the instance of another
+fleets:
+  cloud: {nodes: 0..1, offers: [{name: od, machine: a100-80g-x8, price_per_hour: 20, provisioning: 5m}]}
+jobs: [{name: a, count: 2, duration: 1h, time_limit: 3h, resources: {gpu: 8}}]
+";
+    let dir = written(&[("base.yaml", scenario)]);
+    let said = stdout(dir.path(), &["what-helps", "base.yaml", "--seeds", "1..20"], 0);
+    for wanted in [
+        "with each of 20 seeds, because nothing is random. Most would be saved by one more instance allowed in the fleet cloud: ",
+        "--set fleets.cloud.nodes=0..2",
+        "--set jobs.a.time_limit=1h30m",
+    ] {
+        assert!(said.contains(wanted), "{wanted:?} in\n{said}");
+    }
+    assert!(!said.contains("on average"), "{said}");
+}
+
+fn the_horizon_of_a_service_grows_by_requests() {
+    let plan = "plan: How long?\nscenario: base.yaml\nfactors: {n: {set: nodes.h.count, values: [1, 2]}}\nminimize: gpus\n\
+                constraints: [p99(ttft) <= 2s]\nhorizon: {months: 1, growth: 10%/month}\n";
+    let dir = written(&[("base.yaml", WARM_UP), ("plan.yaml", plan)]);
+    let said = stdout(dir.path(), &["plan", "plan.yaml"], 0);
+    assert!(
+        said.contains("Only the number of requests grows") && said.contains("a TTFT under load up to 40% too low"),
+        "{said}"
+    );
+}
