@@ -9,6 +9,7 @@ use super::never_runs::NeverRuns;
 use dryrack_engine::Standing;
 use dryrack_event::{Outcome, Phase, Reason};
 use dryrack_fleet::Placement;
+use dryrack_ids::{AttemptId, JobId};
 use dryrack_units::SimTime;
 use dryrack_workload::JobSpec;
 
@@ -28,6 +29,20 @@ impl JobAccount {
             Some(outcome) => Standing::Ended(outcome),
             None if self.replicas.iter().any(|replica| replica.phase.holds_claim()) => Standing::Running,
             None => Standing::Waiting,
+        }
+    }
+}
+
+/// The standings of jobs, computed once for all replicas of a job in a row. A job may have hundreds of thousands.
+#[derive(Debug, Default)]
+pub struct Standings(Option<(JobId, Standing)>);
+
+impl Standings {
+    /// The standing of the job of this attempt.
+    pub fn of(&mut self, attempt: AttemptId, job: &JobAccount) -> Standing {
+        match self.0 {
+            Some((known, standing)) if known == attempt.job => standing,
+            _ => self.0.insert((attempt.job, job.standing())).1,
         }
     }
 }

@@ -38,7 +38,7 @@ pub use interval::{
     Estimate, FEWEST_LISTS, RUNS_FOR_A_TAIL, ResampledFrom, estimate, estimate_difference, estimate_resampled,
     range_over_runs, share_at_least,
 };
-pub use job_account::{JobAccount, ReplicaAccount};
+pub use job_account::{JobAccount, ReplicaAccount, Standings};
 pub use load::{LoadAccount, Sample};
 pub use never_runs::{find_never_runs, judge_arrivals, judge_jobs};
 pub use node_account::NodeAccount;

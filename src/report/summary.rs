@@ -9,7 +9,8 @@ use dryrack_event::{Outcome, Phase};
 use dryrack_expect::Verdict;
 use dryrack_ids::AttemptId;
 use dryrack_metrics::{
-    Blame, Function, JobAccount, Metrics, ReplicaAccount, RunAccount, Series, Value, WaitsAgain, wait_sections,
+    Blame, Function, JobAccount, Metrics, ReplicaAccount, RunAccount, Series, Standings, Value, WaitsAgain,
+    wait_sections,
 };
 use dryrack_units::{SimDuration, SimTime, counted, grouped};
 
@@ -94,7 +95,13 @@ fn ran(accounts: &RunAccount, metrics: &Metrics) -> String {
     for (name, word) in [("jobs_running", "still running"), ("jobs_waiting", "still waiting")] {
         let count = metrics.count(name);
         let waiting = match name {
-            "jobs_running" => accounts.counted().filter(|(_, job, replica)| waits_beside_others(job, replica)).count(),
+            "jobs_running" => {
+                let mut standings = Standings::default();
+                let mut waits = |attempt: AttemptId, job: &JobAccount, replica: &ReplicaAccount| {
+                    waits_beside_others(standings.of(attempt, job), replica)
+                };
+                accounts.counted().filter(|(attempt, job, replica)| waits(*attempt, job, replica)).count()
+            }
             _ => 0,
         };
         match (count, waiting) {
@@ -302,17 +309,19 @@ fn starts_later(accounts: &RunAccount, metrics: &Metrics, verdicts: &[Verdict]) 
 }
 
 /// Whether the replica waits for a node while another replica of its job has one.
-fn waits_beside_others(job: &JobAccount, replica: &ReplicaAccount) -> bool {
+fn waits_beside_others(of_job: Standing, replica: &ReplicaAccount) -> bool {
     let is_waiting = matches!(replica.phase, Phase::Pending | Phase::Analysing) && replica.outcome.is_none();
-    is_waiting && job.standing() == Standing::Running
+    is_waiting && of_job == Standing::Running
 }
 
 fn still_waiting(accounts: &RunAccount) -> String {
-    let waits = |job: &JobAccount, replica: &ReplicaAccount| {
-        let whole = job.standing() == Standing::Waiting && replica.outcome.is_none();
-        whole || waits_beside_others(job, replica)
+    let mut standings = Standings::default();
+    let mut waits = |attempt: AttemptId, job: &JobAccount, replica: &ReplicaAccount| {
+        let of_job = standings.of(attempt, job);
+        let whole = of_job == Standing::Waiting && replica.outcome.is_none();
+        whole || waits_beside_others(of_job, replica)
     };
-    let waiting: Vec<_> = accounts.replicas().filter(|(_, job, replica)| waits(job, replica)).collect();
+    let waiting: Vec<_> = accounts.replicas().filter(|(attempt, job, replica)| waits(*attempt, job, replica)).collect();
     let mut text = String::new();
     for (attempt, job, replica) in waiting.iter().take(STILL_WAITING) {
         let because = replica.reason.map_or("no reason was given", |reason| reason.text());

@@ -18,7 +18,7 @@ use super::serving_plot;
 use crate::plot::wait_place;
 use dryrack_engine::{Rehearsal, Standing};
 use dryrack_expect::Verdict;
-use dryrack_metrics::{Function, Metrics, RunAccount, Series, Unit, Value, definition_of, quantile};
+use dryrack_metrics::{Function, Metrics, RunAccount, Series, Standings, Unit, Value, definition_of, quantile};
 use dryrack_units::{SimDuration, SimTime, counted, grouped};
 
 /// The contents of a report.
@@ -440,10 +440,10 @@ impl RunReport<'_> {
 
     /// The replicas that are not placed at the end.
     fn unplaced(&self) -> String {
-        let waiting = self
-            .accounts
-            .counted()
-            .filter(|(_, job, replica)| job.standing() == Standing::Waiting && replica.outcome.is_none());
+        let mut standings = Standings::default();
+        let waiting = self.accounts.counted().filter(|(attempt, job, replica)| {
+            standings.of(*attempt, job) == Standing::Waiting && replica.outcome.is_none()
+        });
         let all: Vec<Vec<String>> = waiting
             .map(|(attempt, job, replica)| {
                 let since = about(self.accounts.now.since(replica.wanted));
