@@ -114,6 +114,9 @@ fn check_submission(core: &Core, job: JobId, spec: &JobSpec) -> Result<(), &'sta
         if sets.is_empty() || part.pod_set.is_some_and(|set| set as usize >= sets.len()) {
             return Err("a job without a pod set of its workload");
         }
+        if part.workload.held.as_ref().is_some_and(|held| held.pod_sets.len() != sets.len()) {
+            return Err("a workload that holds quota for other pod sets");
+        }
     }
     if spec.after.iter().any(|dependency| dependency.job >= job) {
         return Err("a job that depends on a job that was not submitted before it");

@@ -61,7 +61,8 @@ impl LastingLimits<'_> {
     }
 
     fn by_kueue(&mut self, spec: &JobSpec) -> Option<Reason> {
-        let part = spec.queued.as_ref()?;
+        // What is admitted already is not judged again.
+        let part = spec.queued.as_ref().filter(|part| part.workload.held.is_none())?;
         let LastingLimits { admissions, first, known, .. } = self;
         let judge = || {
             let mut reasons = admissions[*first..].iter_mut().map(|admission| admission.never_admits(part));

@@ -490,7 +490,7 @@ impl Trials<'_> {
             if !is_other || !seen.insert(name.to_string()) {
                 continue;
             }
-            let other = QueuedWorkload { queue: Arc::from(name), ..workload.clone() };
+            let other = QueuedWorkload { queue: Arc::from(name), held: None, ..workload.clone() };
             let change = QueueChange::LocalQueue {
                 name: name.to_string(),
                 cluster_queue: object["spec"]["clusterQueue"].as_str().unwrap_or_default().to_string(),

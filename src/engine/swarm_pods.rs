@@ -259,6 +259,7 @@ fn add_kueue(draws: &mut Stream, world: &mut Rehearsal) {
             queue: Arc::from(*draws.pick(&["a", "a", "a", "b", "b", "c", "gone"])),
             priority: spec.priority,
             pod_sets: vec![pod_set],
+            held: None,
         };
         spec.queued = Some(Arc::new(QueuedPart { workload: Arc::new(workload), pod_set: Some(0) }));
         *arrival = Arrival { spec: Arc::new(spec), ..arrival.clone() };

@@ -329,10 +329,10 @@ mod tests {
     use dryrack_objects::Pod;
     use dryrack_units::{Bytes, GpuShare, MilliCpu, Permille, RequestRate, Score, SimDuration};
     use dryrack_workload::{
-        Backoff, Condition, Demand, Dependency, Ending, Gang, GpuDemand, GpuSpeed, GpuTake, IdleGpus, IdleLimit, Pick,
-        PolicySource, QueuedPart, QueuedPodSet, QueuedTopology, QueuedWorkload, Restart, RetryPolicy, RunLimit,
-        RunTerms, Scaling, SharedDeadline, SlurmTerms, Speed, SpeedSource, Speeds, StartupOrder, StopCriteria,
-        TaskDemand, Unselectable, UtilizationOverrides,
+        Backoff, Condition, Demand, Dependency, Ending, Gang, GpuDemand, GpuSpeed, GpuTake, HeldPodSet, HeldQuota,
+        IdleGpus, IdleLimit, Pick, PolicySource, QueuedPart, QueuedPodSet, QueuedTopology, QueuedWorkload, Restart,
+        RetryPolicy, RunLimit, RunTerms, Scaling, SharedDeadline, SlurmTerms, Speed, SpeedSource, Speeds, StartupOrder,
+        StopCriteria, TaskDemand, Unselectable, UtilizationOverrides,
     };
 
     /// Draws both small and large numbers, because the length of the output depends on the size.
@@ -446,6 +446,12 @@ mod tests {
             tolerations: Vec::new(),
             topology: Some(QueuedTopology::Required("rack".into())),
         };
+        let of_set = HeldPodSet {
+            count: 2,
+            flavors: [("cpu".into(), "spot".into())].into(),
+            usage: [("cpu".into(), "1".parse().expect("a quantity"))].into(),
+        };
+        let held = HeldQuota { cluster_queue: "all".into(), since: -3, pod_sets: vec![of_set] };
         let workload = QueuedWorkload {
             namespace: "default".into(),
             name: "train".into(),
@@ -454,6 +460,7 @@ mod tests {
             queue: "team".into(),
             priority: -1,
             pod_sets: vec![pod_set],
+            held: Some(held),
         };
         QueuedPart { workload: Arc::new(workload), pod_set: Some(0) }
     }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use dryrack_manifest::{Kind, Manifests, NewNames, Object, text};
+use dryrack_manifest::{Controller, Kind, Manifests, NewNames, Object, text};
 use dryrack_scenario::{Options, check};
 use dryrack_units::counted;
 use dryrack_yaml::{Diagnostics, Report, scalar};
@@ -70,10 +70,13 @@ pub fn import_kubernetes(source: &ClusterSource<'_>, names: Names) -> Result<Imp
         return Err(diagnostics);
     }
     let bound = cluster.pods.iter().filter(|stated| stated.pod.spec.node_name.is_some()).count();
+    let makes_pods =
+        |controller: &&Controller| controller.is_suspended || controller.sets.iter().any(|set| !set.numbers.is_empty());
+    let with_pods = cluster.controllers.iter().filter(makes_pods).count();
     let holds = vec![
         counted(cluster.nodes.len(), "node"),
         format!("{} ({bound} on nodes)", counted(cluster.pods.len(), "pod")),
-        format!("{} with pods to make", counted(cluster.controllers.len(), "controller")),
+        format!("{} with pods to make", counted(with_pods, "controller")),
     ];
     let row = |(what, old, name): (&str, &str, &str)| [what, old, name].map(str::to_string);
     let table = new.as_ref().map(|new| new.table().map(row).collect());

@@ -50,7 +50,7 @@ pub enum SpecError {
 
 /// The scheduler of Kueue with its queues and its quota.
 pub struct Kueue {
-    cluster: Cluster,
+    pub(super) cluster: Cluster,
     cohorts: BTreeMap<Arc<str>, NodeId>,
     queues: BTreeMap<Arc<str>, QueueId>,
     shapes: BTreeMap<Shape, ShapeId>,
@@ -252,11 +252,16 @@ impl Kueue {
 
     // Workloads
 
-    pub fn submit(&mut self, spec: &WorkloadSpec) -> Result<WorkloadId, SpecError> {
+    /// Adds a workload, and returns its queue. It is not in the queue yet.
+    pub(super) fn add(&mut self, spec: &WorkloadSpec) -> Result<(WorkloadId, QueueId), SpecError> {
         let queue = *self.queues.get(&spec.queue).ok_or_else(|| SpecError::NoQueue(Arc::clone(&spec.queue)))?;
         let next = ShapeId(self.shapes.len() as u32);
         let shape = *self.shapes.entry(shape_of(spec)).or_insert(next);
-        let id = self.cluster.add_workload(spec, queue, shape);
+        Ok((self.cluster.add_workload(spec, queue, shape), queue))
+    }
+
+    pub fn submit(&mut self, spec: &WorkloadSpec) -> Result<WorkloadId, SpecError> {
+        let (id, queue) = self.add(spec)?;
         let Cluster { queues, workloads, .. } = &mut self.cluster;
         let queue = &mut queues[queue.0 as usize];
         queue.pending.push(id, &workloads[id.0 as usize], queue.strategy, false);
@@ -438,6 +443,11 @@ impl Kueue {
 
     pub fn is_queue_stopped(&self, name: &str) -> bool {
         self.queues.get(name).is_some_and(|id| self.is_stopped(*id))
+    }
+
+    /// Whether the queue takes the quota from the workloads that it has admitted.
+    pub fn is_queue_drained(&self, name: &str) -> bool {
+        self.queues.get(name).is_some_and(|id| self.cluster.queue(*id).stop == StopPolicy::HoldAndDrain)
     }
 
     /// The waiting workloads of a queue in the order in which they are tried: the active ones, then the others.

@@ -25,6 +25,7 @@ mod assignment;
 mod cluster;
 mod cycle;
 mod fungibility;
+mod held;
 mod manager;
 mod names;
 mod nominate;
@@ -45,6 +46,7 @@ pub use dryrack_kubernetes::object::Quantity;
 
 pub use assignment::{Assignment, FlavorChoice, Mode, PodSetAssignment};
 pub use cycle::{Cycle, Head, Verdict};
+pub use held::{Held, HeldPodSet};
 pub use manager::{Behind, Kueue, Setup, SpecError};
 pub use names::{FlavorId, FlavorResource, Names, ResourceId};
 pub use preemption::{FairStrategy, Target};

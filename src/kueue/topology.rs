@@ -186,6 +186,12 @@ impl Topology {
         keys.iter().cloned().zip(values.iter().cloned()).collect()
     }
 
+    /// The leaf of a node, by the name of the node.
+    pub(crate) fn leaf_of(&self, node: &str) -> Option<DomainId> {
+        let node = self.nodes.iter().position(|known| *known.name == *node)?;
+        self.per_level.last()?.iter().copied().find(|leaf| self.domain(*leaf).nodes.contains(&node))
+    }
+
     pub(crate) fn has_level(&self, request: &TopologyRequest) -> bool {
         match request {
             TopologyRequest::Required(level) | TopologyRequest::Preferred(level) => self.levels.contains(level),

@@ -18,7 +18,10 @@ use crate::api::{
 use crate::controllers::{Controller, StatedPod, Terms};
 use crate::defaults::{self, Classes, Origin};
 use crate::expand::{self, job_deadline, pods_left};
+use crate::injected::{self, Given};
 use crate::kinds::Kind;
+use crate::listed::ListedWorkload;
+use crate::managers::Managers;
 use crate::namespaces;
 use crate::owners::Owners;
 use crate::read::{Manifests, Object};
@@ -85,6 +88,13 @@ pub struct Queues {
     pub stated: Vec<StatedQueue>,
 }
 
+impl Queues {
+    /// What pods are given.
+    pub fn given(&self) -> Given<'_> {
+        (&self.flavors, &self.topologies)
+    }
+}
+
 /// An object of Kueue that decides about quota, or a change of it.
 #[derive(Clone, Debug)]
 pub struct StatedQueue {
@@ -108,11 +118,20 @@ pub struct LocalQueue {
     pub span: Span,
 }
 
+impl Cluster {
+    /// The pod of the files with this name.
+    pub fn pod(&self, namespace: &str, name: &str) -> Option<&Pod> {
+        let is_it = |pod: &&Pod| *pod.metadata.name == *name && *pod.metadata.namespace() == *namespace;
+        self.pods.iter().map(|stated| &stated.pod).find(is_it)
+    }
+}
+
 impl Manifests {
     /// The objects as values with types. Defaults are filled in, and controllers are expanded. What is left out is
     /// added to the counts.
     pub fn cluster(&mut self, report: &mut Report) -> Cluster {
         self.generate_names();
+        self.follow_unread();
         let mut unused = std::mem::take(&mut self.unused);
         let mut cluster = Cluster::default();
         let classes = Classes::of(self);
@@ -122,7 +141,10 @@ impl Manifests {
         }
         cluster.namespaces = namespaces::completed(self, cluster.namespaces);
         let owners = Owners::of(self);
-        let mut builder = Builder { manifests: self, classes: &classes, owners: &owners, report, unused: &mut unused };
+        let managers = Managers::of(self, &owners);
+        let (manifests, unused_here) = (&*self, &mut unused);
+        let (classes, owners, managers) = (&classes, &owners, &managers);
+        let mut builder = Builder { manifests, classes, owners, managers, report, unused: unused_here };
         let claims = builder.pods(&mut cluster);
         cluster.make_claims(&claims, builder.report);
         expand::controllers(&mut builder, &mut cluster);
@@ -138,6 +160,7 @@ pub struct Builder<'m> {
     pub manifests: &'m Manifests,
     pub classes: &'m Classes,
     pub owners: &'m Owners,
+    pub managers: &'m Managers,
     pub report: &'m mut Report,
     pub unused: &'m mut Unused,
 }
@@ -273,6 +296,12 @@ impl Builder<'_> {
         self.owners.chain(index).iter().any(|index| deleted(&self.manifests.objects[*index]).is_some())
     }
 
+    /// The Workload of Kueue with this index.
+    pub fn listed(&mut self, index: usize) -> ListedWorkload {
+        let object = &self.manifests.objects[index];
+        ListedWorkload::of(object, created(object), &mut |template| self.pod(template, object.span))
+    }
+
     /// The spec of a pod with all defaults.
     pub fn pod(&mut self, mut pod: Map<String, Value>, span: Span) -> Option<Pod> {
         let origin = Origin::of(pod.get("metadata"));
@@ -322,9 +351,13 @@ impl Builder<'_> {
             let at_a_time = job.and_then(|job| pods_left(job.value.get("spec")?.as_object()?, Some(job)).1);
             let owner = owner.map(|it| (it.kind, Arc::from(format!("{}/{}", it.namespace(), it.name()))));
             let deadline = seconds(object.value.get("spec").and_then(|spec| spec.get("activeDeadlineSeconds")));
-            let Some(pod) = self.pod(value, object.span) else { continue };
+            let Some(mut pod) = self.pod(value, object.span) else { continue };
             cluster.latest = cluster.latest.into_iter().chain(pod.status.start_time).max();
             let terms = self.terms(index);
+            let workload = self.managers.workload(index).map(|workload| Box::new(self.listed(workload)));
+            if let Some((listed, set)) = workload.as_ref().and_then(|listed| Some((listed, listed.pod_sets.first()?))) {
+                injected::take_off(&mut pod, listed, set, cluster.queues.given());
+            }
             let deleted = deleted(object);
             let is_replaced = !self.is_being_deleted(index);
             cluster.pods.push(StatedPod {
@@ -337,6 +370,7 @@ impl Builder<'_> {
                 of_job,
                 at_a_time,
                 owner,
+                workload,
                 span: object.span,
             });
         }

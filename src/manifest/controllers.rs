@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::Kind;
 use crate::api::{Labels, OwnerReference, Pod, Seconds};
+use crate::listed::ListedWorkload;
 use dryrack_units::SimDuration;
 use dryrack_yaml::Span;
 
@@ -52,6 +53,8 @@ pub struct StatedPod {
     pub at_a_time: Option<u32>,
     /// The controller that made the pod, as `namespace/name`.
     pub owner: Option<(Kind, Arc<str>)>,
+    /// The Workload that Kueue made for the pod alone.
+    pub workload: Option<Box<ListedWorkload>>,
     pub span: Span,
 }
 
@@ -70,6 +73,15 @@ pub struct Controller {
     pub has_pods: bool,
     /// Whether it makes no pods for now.
     pub is_suspended: bool,
+    /// Whether Kueue must not admit it (`active: false` of its Workload).
+    pub is_deactivated: bool,
+    /// Whether its pods run already, or are about to.
+    pub has_started: bool,
+    /// The names of its pods that are in the files and have not ended, each with the place of its set. Only of an object
+    /// in a queue of Kueue.
+    pub pods: Vec<(Arc<str>, usize)>,
+    /// The Workload that Kueue made for it, or that it is.
+    pub workload: Option<Box<ListedWorkload>>,
     /// How often a failed pod is replaced. `None` without a limit.
     pub backoff_limit: Option<u32>,
     /// The LocalQueue of Kueue that the controller names.
@@ -88,12 +100,15 @@ pub enum QueuePriority {
 /// Equal pods of a controller.
 #[derive(Clone, Debug)]
 pub struct PodSet {
-    /// The part of the controller, such as the name of a replicated job. Empty if there is only one part.
+    /// The part of the controller, such as the name of a replicated job. Empty if there is only one part. Sets that
+    /// follow each other and have one name are one pod set of Kueue.
     pub name: Arc<str>,
     /// The pods to make, by their numbers. Pods of these files that exist already are left out.
     pub numbers: Vec<u32>,
     /// When a pod is made that has the name or the node of one that is being deleted, from the beginning of the run.
     pub after: BTreeMap<u32, SimDuration>,
+    /// The number of its pods with those that exist already.
+    pub wanted: u32,
     /// How many of the pods may run at a time, if not all of them.
     pub parallelism: Option<u32>,
     /// The smallest number of pods with which Kueue may admit the controller.

@@ -1,16 +1,19 @@
 //! The pods that each controller makes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::ended::{deleted, grace_left, has_ended, is_done};
+use super::ended::is_done;
 use crate::api::{Labels, Seconds};
 use crate::cluster::{Builder, ClaimTemplate, Cluster, created, seconds, terms};
 use crate::controllers::{Controller, JobDeadline, Naming, PodSet, QueuePriority, Terms};
 use crate::daemons;
 use crate::kinds::Kind;
+use crate::listed::topology;
+use crate::managers::queue_of;
+use crate::present::{self, Present};
 use crate::read::Object;
 use crate::selectors;
 
@@ -19,12 +22,11 @@ const MAX_PODS: u64 = 1_000_000;
 /// How often a job replaces failed pods, unless it says otherwise.
 const BACKOFF_LIMIT: u32 = 6;
 
-const QUEUE: &str = "kueue.x-k8s.io/queue-name";
 const PRIORITY_CLASS: &str = "kueue.x-k8s.io/priority-class";
 
 /// Adds the controllers of the files that have pods to make.
 pub fn controllers(builder: &mut Builder<'_>, cluster: &mut Cluster) {
-    let (mut done, mut leaving, mut paused, mut represented, mut nowhere) = (0, 0, 0, 0, 0);
+    let (mut done, mut leaving, mut paused, mut nowhere) = (0, 0, 0, 0);
     for (index, object) in builder.manifests.objects.iter().enumerate() {
         let is_queued = object.kind == Kind::QueuedWorkload;
         if !object.kind.is_controller() && !is_queued {
@@ -38,14 +40,15 @@ pub fn controllers(builder: &mut Builder<'_>, cluster: &mut Cluster) {
             leaving += 1;
             continue;
         }
-        if is_queued && builder.owners.owner(index).is_some() {
-            represented += 1;
+        // Its owner makes the pods.
+        let manager = builder.managers.manager(index);
+        if is_queued && builder.owners.owner(index).is_some() || manager.is_some_and(|manager| manager != index) {
             continue;
         }
         // The pods of a Deployment are made by its ReplicaSets, if these are in the files too.
         let children = builder.owners.children(index);
         let has_controllers = children.iter().any(|child| builder.manifests.objects[*child].kind.is_controller());
-        if has_controllers {
+        if has_controllers && manager.is_none() {
             continue;
         }
         let has_pods = !children.is_empty();
@@ -53,8 +56,12 @@ pub fn controllers(builder: &mut Builder<'_>, cluster: &mut Cluster) {
             paused += 1;
             continue;
         }
-        let Some(controller) = controller(builder, index, object, cluster) else { continue };
-        if controller.sets.iter().any(|set| !set.numbers.is_empty()) || controller.is_suspended {
+        let Some(mut controller) = controller(builder, index, object, cluster) else { continue };
+        present::take_off(&mut controller, &mut cluster.pods, cluster.queues.given());
+        if !controller.pods.is_empty()
+            || controller.sets.iter().any(|set| !set.numbers.is_empty())
+            || controller.is_suspended
+        {
             for template in controller.sets.iter().flat_map(|set| &set.claims).map(|(_, template)| template) {
                 let is_it = |known: &&ClaimTemplate| known.name == *template && known.namespace == controller.namespace;
                 if cluster.claim_templates.iter().find(is_it).is_none() {
@@ -77,7 +84,6 @@ pub fn controllers(builder: &mut Builder<'_>, cluster: &mut Cluster) {
     builder.unused.left_out("the work is done", done);
     builder.unused.left_out("it is being deleted, so it makes no pods", leaving);
     builder.unused.left_out("the Deployment is paused and has no ReplicaSet", paused);
-    builder.unused.left_out("Kueue made it for an object of these files", represented);
 }
 
 fn at<'v>(value: &'v Map<String, Value>, path: &[&str]) -> Option<&'v Value> {
@@ -102,13 +108,11 @@ fn controller(builder: &mut Builder<'_>, index: usize, object: &Object, cluster:
         Some(Value::Object(spec)) => spec.clone(),
         _ => return None,
     };
-    let queue = match object.kind {
-        Kind::QueuedWorkload => spec.get("queueName").and_then(Value::as_str).map(Arc::from),
-        _ => labels.get(QUEUE).cloned().or_else(|| {
-            let annotated = at(&object.value, &["metadata", "annotations"])?.get(QUEUE)?;
-            annotated.as_str().map(Arc::from)
-        }),
+    let workload = match object.kind {
+        Kind::QueuedWorkload => Some(index).filter(|_| builder.managers.manager(index).is_some()),
+        _ => builder.managers.workload(index),
     };
+    let workload = workload.map(|workload| Box::new(builder.listed(workload)));
     let class = match object.kind {
         Kind::QueuedWorkload => spec.get("priorityClassName").and_then(Value::as_str).map(Arc::from),
         _ => labels.get(PRIORITY_CLASS).cloned(),
@@ -126,21 +130,29 @@ fn controller(builder: &mut Builder<'_>, index: usize, object: &Object, cluster:
         terms: builder.terms(index),
         sets: Vec::new(),
         has_pods: false,
-        is_suspended: spec.get("suspend").and_then(Value::as_bool) == Some(true)
-            || spec.get("active").and_then(Value::as_bool) == Some(false),
+        is_suspended: spec.get("suspend").and_then(Value::as_bool) == Some(true),
+        is_deactivated: spec.get("active").and_then(Value::as_bool) == Some(false)
+            || workload.as_ref().is_some_and(|workload| !workload.is_active),
+        has_started: false,
+        pods: Vec::new(),
+        workload,
         backoff_limit: (object.kind == Kind::Job).then(|| count(spec.get("backoffLimit"), BACKOFF_LIMIT)),
-        queue,
+        queue: queue_of(object),
         queue_priority,
         span: object.span,
     };
-    let sets = sets(builder, &controller, &spec, object, cluster);
+    let sets = sets(builder, (index, object), &controller, &spec, cluster);
     let wanted: u64 = sets.iter().map(|set| set.numbers.len() as u64).sum();
     if wanted > MAX_PODS {
         builder.refuse_pods(object);
         return None;
     }
     controller.sets = sets;
-    without_existing(builder, index, &mut controller, cluster.latest);
+    let is_managed = builder.managers.manager(index) == Some(index);
+    let own = if is_managed { builder.managers.pods(index) } else { builder.owners.children(index) };
+    let own = own.iter().map(|child| &builder.manifests.objects[*child]).collect();
+    let present = Present { own, is_managed, stated: &cluster.pods, latest: cluster.latest };
+    present::leave_out(object, &mut controller, &present);
     Some(controller)
 }
 
@@ -153,70 +165,11 @@ impl Builder<'_> {
     }
 }
 
-/// Leaves out the numbers of pods that are in the files already.
-fn without_existing(builder: &Builder<'_>, index: usize, controller: &mut Controller, latest: Option<Seconds>) {
-    let children = builder.owners.children(index).iter().map(|child| &builder.manifests.objects[*child]);
-    let pods = children.filter(|child| child.kind == Kind::Pod && !has_ended(child));
-    let (leaving, alive): (Vec<&Object>, Vec<&Object>) = pods.partition(|pod| deleted(pod).is_some());
-    wait_for(&leaving, controller, latest);
-    if alive.is_empty() {
-        return;
-    }
-    controller.has_pods = true;
-    let names: BTreeSet<&str> = alive.iter().map(|pod| pod.name()).collect();
-    for set in &mut controller.sets {
-        if let Naming::Nodes { nodes, .. } = &set.naming {
-            let on: BTreeSet<&str> =
-                alive.iter().filter_map(|pod| at(&pod.value, &["spec", "nodeName"])?.as_str()).collect();
-            set.numbers.retain(|number| !on.contains(&*nodes[*number as usize]));
-            continue;
-        }
-        let labelled: BTreeSet<u64> = match &set.naming {
-            Naming::Numbered { labels, .. } => alive
-                .iter()
-                .filter_map(|pod| {
-                    let of_pod = at(&pod.value, &["metadata", "labels"])?;
-                    labels.iter().find_map(|key| of_pod.get(&**key)?.as_str()?.parse().ok())
-                })
-                .collect(),
-            Naming::Nodes { .. } | Naming::Groups { .. } => BTreeSet::new(),
-        };
-        let wanted = set.numbers.len();
-        let is_taken =
-            |number: u32| labelled.contains(&u64::from(number)) || names.contains(set.name_of(number).as_str());
-        let taken: BTreeSet<u32> = set.numbers.iter().copied().filter(|number| is_taken(*number)).collect();
-        let left = match set.naming {
-            // Of equal sets, it is not known to which one a pod belongs.
-            Naming::Groups { .. } => wanted - taken.len(),
-            _ => wanted.saturating_sub(alive.len()),
-        };
-        set.numbers.retain(|number| !taken.contains(number));
-        set.numbers.truncate(left);
-    }
-}
-
-/// Lets pods wait for those that are being deleted, if they get the same name or the same node.
-fn wait_for(leaving: &[&Object], controller: &mut Controller, latest: Option<Seconds>) {
-    let keeps_names = matches!(controller.kind, Kind::StatefulSet | Kind::DaemonSet | Kind::LeaderWorkerSet);
-    for (pod, end) in leaving.iter().filter(|_| keeps_names).filter_map(|pod| Some((*pod, deleted(pod)?))) {
-        let on = at(&pod.value, &["spec", "nodeName"]).and_then(Value::as_str);
-        for set in &mut controller.sets {
-            let is_it = |number: &&u32| match &set.naming {
-                Naming::Nodes { nodes, .. } => on == Some(&*nodes[**number as usize]),
-                Naming::Numbered { .. } | Naming::Groups { .. } => set.name_of(**number) == pod.name(),
-            };
-            if let Some(number) = set.numbers.iter().find(is_it) {
-                set.after.insert(*number, grace_left(end, latest));
-            }
-        }
-    }
-}
-
 fn sets(
     builder: &mut Builder<'_>,
+    (index, object): (usize, &Object),
     controller: &Controller,
     spec: &Map<String, Value>,
-    object: &Object,
     cluster: &Cluster,
 ) -> Vec<PodSet> {
     let template = |key: &str| spec.get(key).and_then(Value::as_object).cloned();
@@ -226,7 +179,7 @@ fn sets(
         prefix: Arc::clone(&prefix),
         labels: labels.iter().map(|label| Arc::from(*label)).collect(),
     };
-    let mut maker = Maker { builder, controller };
+    let mut maker = Maker { builder, index, controller };
     let set = match object.kind {
         Kind::Job => return maker.job(spec, object, None).into_iter().collect(),
         Kind::JobSet => return maker.job_set(spec, object),
@@ -252,10 +205,12 @@ fn sets(
 
 struct Maker<'b, 'm> {
     builder: &'b mut Builder<'m>,
+    /// The index of the object.
+    index: usize,
     controller: &'b Controller,
 }
 
-impl Maker<'_, '_> {
+impl<'m> Maker<'_, 'm> {
     /// A set of pods of this template, with the labels that the controller adds.
     fn set(
         &mut self,
@@ -286,6 +241,7 @@ impl Maker<'_, '_> {
         let numbers = (0..wanted.min(MAX_PODS as u32 + 1)).collect();
         Some(PodSet {
             name: Arc::from(""),
+            wanted: wanted.min(MAX_PODS as u32 + 1),
             numbers,
             after: BTreeMap::new(),
             parallelism: None,
@@ -309,7 +265,7 @@ impl Maker<'_, '_> {
         of_set: Option<(&str, &[(&str, &str)])>,
     ) -> Option<PodSet> {
         let name = of_set.map_or(&*self.controller.name, |(name, _)| name).to_string();
-        let (left, at_a_time) = pods_left(spec, of_set.is_none().then_some(object));
+        let (left, at_a_time) = pods_left(spec, Some(object));
         let uid = self.controller.uid.to_string();
         let mut labels = vec![("job-name", name.as_str()), ("batch.kubernetes.io/job-name", name.as_str())];
         if !uid.is_empty() && of_set.is_none() {
@@ -335,6 +291,13 @@ impl Maker<'_, '_> {
         set.min_count = minimum;
         set.of_job = job_deadline(spec, object);
         Some(set)
+    }
+
+    /// The Job of this name that the job set has made, if it is in the files.
+    fn child(&self, name: &str) -> Option<&'m Object> {
+        let objects = &self.builder.manifests.objects;
+        let own = self.builder.owners.children(self.index).iter().map(|child| &objects[*child]);
+        own.into_iter().find(|child| child.kind == Kind::Job && child.name() == name)
     }
 
     fn job_set(&mut self, spec: &Map<String, Value>, object: &Object) -> Vec<PodSet> {
@@ -376,7 +339,11 @@ impl Maker<'_, '_> {
                     span: self.controller.span,
                     places: Vec::new(),
                 };
-                let set = self.job(&inner, &bare, Some((&of_job, &labels)));
+                let real = self.child(&of_job);
+                let mut set = self.job(&inner, real.unwrap_or(&bare), Some((&of_job, &labels)));
+                if let Some(set) = set.as_mut().filter(|_| real.is_some_and(is_done)) {
+                    (set.numbers, set.wanted) = (Vec::new(), 0);
+                }
                 let part = if replicas == 1 { name.to_string() } else { format!("{name}-{replica}") };
                 sets.extend(set.map(|set| PodSet { name: Arc::from(part), terms, ..set }));
             }
@@ -436,6 +403,7 @@ impl Maker<'_, '_> {
         let mut nodes: Vec<Arc<str>> = fitting.map(|(node, _)| Arc::clone(&node.metadata.name)).collect();
         nodes.sort_unstable();
         set.numbers = (0..nodes.len() as u32).collect();
+        set.wanted = nodes.len() as u32;
         set.naming = Naming::Nodes { prefix, nodes };
         Some(set)
     }
@@ -461,14 +429,6 @@ pub fn job_deadline(spec: &Map<String, Value>, object: &Object) -> Option<JobDea
     let started = at(&object.value, &["status", "startTime"]).and_then(Value::as_str);
     let started = started.and_then(|text| Seconds::parse(text).ok());
     Some(JobDeadline { after: seconds(spec.get("activeDeadlineSeconds"))?, started })
-}
-
-/// The topology request in the annotations of a template.
-fn topology(annotations: Option<&Value>) -> Option<(Arc<str>, Arc<str>)> {
-    ["required", "preferred", "unconstrained"].iter().find_map(|kind| {
-        let value = annotations?.get(format!("kueue.x-k8s.io/podset-{kind}-topology"))?.as_str()?;
-        Some((Arc::from(*kind), Arc::from(value)))
-    })
 }
 
 /// The claims of a template that are made for each pod: the name in the pod, and the template of the claim.

@@ -13,6 +13,7 @@ use crate::fields::ANNOTATIONS;
 use crate::files::{Found, find};
 use crate::kinds::{KINDS, Kind, Known, group_of, is_group, is_unfollowed, is_without_meaning, known};
 use crate::refused;
+use crate::unread::Unread;
 use crate::unused::Unused;
 use crate::versions;
 
@@ -101,6 +102,8 @@ pub struct Manifests {
     /// The texts of files that were read before.
     given: BTreeMap<PathBuf, Arc<str>>,
     writer: Writer,
+    /// The objects of kinds that are not read and that have owners.
+    pub(crate) unread: Vec<Unread>,
 }
 
 impl Manifests {
@@ -260,6 +263,7 @@ impl Manifests {
         }
         // A kind of another group can have the name of one that is followed, such as Volcano's Job.
         let group = right.map_or(String::new(), |_| format!("{group} "));
+        self.unread.extend(Unread::of(tree, kind));
         self.not_followed(&format!("{group}{kind}"), tree, place, report);
     }
 

@@ -37,7 +37,7 @@ pub use deployment::{Backend, Deployment, GgufEstimate, ModelFacts, Strategy};
 pub use dryrack_catalog::Category;
 pub use job::{Arrival, Backoff, Checkpoint, Ending, JobBehavior, JobSpec, Restart, RetryPolicy, Unselectable};
 pub use launch::{DEFAULT_GRACE, Launch};
-pub use queued::{QueuedPart, QueuedPodSet, QueuedTopology, QueuedWorkload};
+pub use queued::{HeldPodSet, HeldQuota, QueuedPart, QueuedPodSet, QueuedTopology, QueuedWorkload};
 pub use random_faults::{Acks, Analyses, Fate, RandomFaults, Starts};
 pub use range_text::{Bound, RangeError, check_range, parse_range};
 pub use requirements::{Bounds, CreationPolicy, GpuRequirements, Requirements, SpotPolicy};

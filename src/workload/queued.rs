@@ -34,6 +34,32 @@ pub struct QueuedWorkload {
     pub queue: Arc<str>,
     pub priority: i32,
     pub pod_sets: Vec<QueuedPodSet>,
+    /// The quota that it holds from the beginning, because Kueue admitted it before. `None` if it waits then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<HeldQuota>,
+}
+
+/// What Kueue gave to a workload before the run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HeldQuota {
+    pub cluster_queue: Arc<str>,
+    /// When it was admitted, in seconds from the beginning of the run.
+    pub since: i64,
+    /// One for each pod set of the workload.
+    pub pod_sets: Vec<HeldPodSet>,
+}
+
+/// What a pod set of an admitted workload holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HeldPodSet {
+    /// The number of pods that were admitted.
+    pub count: u32,
+    /// The flavor of each resource.
+    pub flavors: Labels,
+    /// What all of its pods use.
+    pub usage: ResourceList,
 }
 
 /// Equal pods of a workload.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::evict::{EVICTION, evict_workload, forget_replicas};
+use super::held::hold;
 use super::queues::begin;
 use super::waiting::{hold_waiting, replicas_of, tell, tell_pending, tell_untold};
 use super::workload::{AdmittedSet, Line, Standing, Terms, WorkloadNumber, waits_for};
@@ -11,7 +12,7 @@ use crate::core::Core;
 use crate::core::store::{ReplicaIndex, Wait};
 use crate::flow::Flow;
 use dryrack_event::{AdmittedPodSet, Event, Outcome, Phase, Reason};
-use dryrack_kueue::{Cycle, Head, Kueue, Verdict, WorkloadId};
+use dryrack_kueue::{Cycle, Head, Kueue, PodSetAssignment, Verdict, WorkloadId};
 use dryrack_workload::{Demand, DemandKind, Gang, TaskDemand, TaskSet};
 
 /// What a cycle without effect decided: if the same comes back twice, further cycles change nothing.
@@ -32,20 +33,26 @@ fn judge_changes(core: &mut Core, flow: &mut dyn Flow) {
             follow_ends(core, flow, number);
         }
         for number in std::mem::take(&mut core.admission.fresh) {
-            submit(core, number);
+            submit(core, flow, number);
         }
         run_cycles(core, flow);
     }
     tell_untold(core);
 }
 
-/// Gives a workload to Kueue, if its queue exists and is not stopped.
-fn submit(core: &mut Core, number: WorkloadNumber) {
-    let workload = core.admission.workload(number);
+/// Gives a workload to Kueue, if its queue exists and is not stopped. At first, a workload may hold quota already.
+fn submit(core: &mut Core, flow: &mut dyn Flow, number: WorkloadNumber) {
+    let workload = core.admission.workload_mut(number);
     if !matches!(workload.standing, Standing::Inadmissible) {
         return;
     }
-    let key = (Arc::clone(&workload.spec.namespace), Arc::clone(&workload.spec.queue));
+    let is_known = std::mem::replace(&mut workload.is_known, true);
+    let (spec, key) = (Arc::clone(&workload.spec), workload.queue_key());
+    if let Some(held) = spec.held.as_ref().filter(|_| !is_known)
+        && hold(core, flow, number, held)
+    {
+        return;
+    }
     match core.admission.cluster_queue_of(&key) {
         Err((reason, text)) => tell(core, number, reason, &text),
         Ok(queue) => {
@@ -93,8 +100,7 @@ fn release(core: &mut Core, number: WorkloadNumber, id: WorkloadId) {
     let admission = &mut core.admission;
     admission.kueue().release(id);
     admission.is_due = true;
-    let workload = admission.workload(number);
-    let key = (Arc::clone(&workload.spec.namespace), Arc::clone(&workload.spec.queue));
+    let key = admission.workload(number).queue_key();
     match admission.cluster_queue_of(&key) {
         Ok(queue) => {
             admission.workload_mut(number).standing = Standing::Waiting(id);
@@ -158,7 +164,7 @@ fn carry_out(core: &mut Core, flow: &mut dyn Flow, cycle: &Cycle) {
     for head in &cycle.heads {
         let number = core.admission.of_id[&head.workload];
         match head.verdict {
-            Verdict::Admitted => admit(core, flow, number, head),
+            Verdict::Admitted => admit(core, flow, (number, head.workload), &head.assignment.pod_sets),
             _ => tell_condition(core, number, head.workload),
         }
     }
@@ -168,9 +174,9 @@ fn carry_out(core: &mut Core, flow: &mut dyn Flow, cycle: &Cycle) {
 }
 
 /// The place of each pod set, once for this module and once for the event.
-fn places(kueue: &Kueue, head: &Head) -> Vec<(AdmittedSet, AdmittedPodSet)> {
+fn places(kueue: &Kueue, assigned: &[PodSetAssignment]) -> Vec<(AdmittedSet, AdmittedPodSet)> {
     let names = kueue.names();
-    let of_set = |set: &dryrack_kueue::PodSetAssignment| {
+    let of_set = |set: &PodSetAssignment| {
         let mut terms = Terms::default();
         let (mut assigned, mut flavors) = (BTreeMap::new(), BTreeSet::new());
         for (resource, choice) in &set.flavors {
@@ -179,7 +185,7 @@ fn places(kueue: &Kueue, head: &Head) -> Vec<(AdmittedSet, AdmittedPodSet)> {
                 terms.add(spec);
             }
         }
-        let (mut domains, mut logged_domains) = (Vec::new(), Vec::new());
+        let (mut domains, mut logged_domains, mut left) = (Vec::new(), Vec::new(), set.count);
         let with_topology = flavors.first().copied();
         for (leaf, pods) in set.placement.iter().flatten() {
             let pods = u32::try_from(*pods).unwrap_or(u32::MAX);
@@ -187,10 +193,11 @@ fn places(kueue: &Kueue, head: &Head) -> Vec<(AdmittedSet, AdmittedPodSet)> {
             let mut own = terms.clone();
             own.node_selector.extend(kueue.domain_labels(flavor, *leaf));
             domains.push((pods, own));
+            left = left.saturating_sub(pods);
             logged_domains.push((kueue.domain_values(flavor, *leaf).to_vec(), pods));
         }
-        if domains.is_empty() {
-            domains.push((set.count, terms));
+        if domains.is_empty() || left > 0 {
+            domains.push((left, terms));
         }
         let (name, count) = (Arc::clone(&set.name), set.count);
         (
@@ -198,15 +205,21 @@ fn places(kueue: &Kueue, head: &Head) -> Vec<(AdmittedSet, AdmittedPodSet)> {
             AdmittedPodSet { name, count, flavors: assigned, domains: logged_domains },
         )
     };
-    head.assignment.pod_sets.iter().map(of_set).collect()
+    assigned.iter().map(of_set).collect()
 }
 
-fn admit(core: &mut Core, flow: &mut dyn Flow, number: WorkloadNumber, head: &Head) {
+/// Lets the pods of a workload go that has quota now.
+pub(super) fn admit(
+    core: &mut Core,
+    flow: &mut dyn Flow,
+    (number, id): (WorkloadNumber, WorkloadId),
+    assigned: &[PodSetAssignment],
+) {
     let kueue = core.admission.kueue();
-    let queue = Arc::clone(kueue.queue_of(head.workload));
-    let (sets, pod_sets): (Vec<_>, Vec<_>) = places(kueue, head).into_iter().unzip();
+    let queue = Arc::clone(kueue.queue_of(id));
+    let (sets, pod_sets): (Vec<_>, Vec<_>) = places(kueue, assigned).into_iter().unzip();
     let workload = core.admission.workload_mut(number);
-    workload.standing = Standing::Admitted(head.workload, sets);
+    workload.standing = Standing::Admitted(id, sets);
     workload.lines.iter_mut().for_each(|line| line.next = line.ended);
     workload.last_logged = (Reason::PartiallyAdmitted, Arc::from(""));
     let jobs = workload.jobs.clone();

@@ -20,6 +20,7 @@
 
 mod carry_out;
 mod evict;
+mod held;
 mod objects;
 mod queues;
 mod state;

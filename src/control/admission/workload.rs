@@ -25,6 +25,8 @@ pub(crate) struct Workload {
     /// The number of its jobs that have not ended.
     pub open: usize,
     pub standing: Standing,
+    /// Whether it was given to Kueue before.
+    pub is_known: bool,
     /// The last reason and message that were logged about it.
     pub last_logged: (Reason, Arc<str>),
 }
@@ -108,6 +110,7 @@ impl Workload {
             lines: Vec::new(),
             open: 0,
             standing: Standing::Inadmissible,
+            is_known: false,
             last_logged: (Reason::PendingEvaluation, Arc::from("")),
         }
     }
@@ -118,6 +121,11 @@ impl Workload {
             Standing::Waiting(id) | Standing::Admitted(id, _) | Standing::Evicting { id, .. } => Some(id),
             Standing::Inadmissible | Standing::Over => None,
         }
+    }
+
+    /// Its LocalQueue.
+    pub fn queue_key(&self) -> (Arc<str>, Arc<str>) {
+        (Arc::clone(&self.spec.namespace), Arc::clone(&self.spec.queue))
     }
 
     /// The workload as Kueue reads it, in the queue of this name.

@@ -207,13 +207,24 @@ const TOPOLOGY_REQUEST: Fields = Fields::of(
 
 const WORKLOAD_STATUS: Fields = Fields::of(
     "the status of a workload of Kueue",
-    &[("conditions", Shape::List(&Shape::Fields(&CONDITION))), ("admission", Shape::Fields(&ADMISSION))],
+    &[
+        ("conditions", Shape::List(&Shape::Fields(&CONDITION))),
+        ("admission", Shape::Fields(&ADMISSION)),
+        ("reclaimablePods", Shape::List(&Shape::Fields(&RECLAIMABLE))),
+    ],
 )
 .open();
 
+const RECLAIMABLE: Fields =
+    Fields::of("the pods of a set that have ended", &[("name", Shape::Name(Named::Part)), ("count", Shape::COUNT)]);
+
 const CONDITION: Fields = Fields::of(
     "a condition of a workload",
-    &[("type", Shape::Text), ("status", Shape::Word(&["True", "False", "Unknown"]))],
+    &[
+        ("type", Shape::Text),
+        ("status", Shape::Word(&["True", "False", "Unknown"])),
+        ("lastTransitionTime", Shape::Time),
+    ],
 )
 .open();
 

@@ -83,7 +83,7 @@ pub(in super::super) fn queued(
     };
     let (name, uid) = (Arc::from(""), Arc::from(""));
     let priority = spec.priority;
-    let workload = QueuedWorkload { namespace, name, uid, created: None, queue, priority, pod_sets };
+    let workload = QueuedWorkload { namespace, name, uid, created: None, queue, priority, pod_sets, held: None };
     Some(Arc::new(QueuedPart { workload: Arc::new(workload), pod_set }))
 }
 

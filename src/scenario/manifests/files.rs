@@ -53,6 +53,7 @@ pub(in super::super) fn expand(
     for item in items {
         listed.extend(entry(item, folder, &mut manifests, report));
     }
+    manifests.follow_unread();
     let earliest = manifests.objects.iter().filter(|object| makes_pods(object)).filter_map(created).min();
     for entry in &listed {
         for object in &mut manifests.objects[entry.objects.clone()] {

@@ -7,6 +7,7 @@
 mod added;
 mod devices;
 mod files;
+mod held;
 mod nodes;
 mod pods;
 mod queued;

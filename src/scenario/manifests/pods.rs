@@ -10,8 +10,8 @@ use dryrack_manifest::{
 use dryrack_objects::{Pod, ResourceClaim, Seconds};
 use dryrack_units::{Bytes, MilliCpu, Permille, SimDuration, SimTime};
 use dryrack_workload::{
-    Arrival, Backoff, Demand, GpuDemand, GpuTake, JobBehavior, JobSpec, QueuedPart, QueuedWorkload, Restart,
-    RetryPolicy, RunLimit, SharedDeadline, TaskDemand,
+    Arrival, Backoff, Demand, GpuDemand, GpuTake, JobBehavior, JobSpec, QueuedPart, Restart, RetryPolicy, RunLimit,
+    SharedDeadline, TaskDemand,
 };
 use dryrack_yaml::{Report, Span};
 
@@ -41,12 +41,24 @@ const REPLACED_AFTER: SimDuration = SimDuration::from_secs(1);
 /// as `objects` has them, and at last the pods that controllers make beside those that exist.
 pub(super) fn drafts(cluster: &Cluster, objects: &[Object], report: &mut Report) -> (Vec<Draft>, Vec<ResourceClaim>) {
     let (mut jobs, mut claims) = (Vec::new(), Vec::new());
+    let managed: Vec<Managed> =
+        cluster.controllers.iter().map(|controller| queued::of_controller(controller, cluster, report)).collect();
+    let parts = parts(cluster, &managed);
     // How many pods of each Job run already.
     let mut running: BTreeMap<&Arc<str>, u32> = BTreeMap::new();
     for stated in &cluster.pods {
-        let queued = queued::of_pod(stated, cluster, report);
+        let key = (stated.pod.metadata.namespace(), Arc::clone(&stated.pod.metadata.name));
+        let queued = match parts.get(&key) {
+            Some((controller, managed, set)) => managed.part_of_stated(stated, controller, *set),
+            None => {
+                let workload = queued::of_pod(stated, cluster, report);
+                workload.map(|workload| Arc::new(QueuedPart { workload, pod_set: Some(0) }))
+            }
+        };
         let mut job = stated_pod(stated, cluster, queued);
-        if let (Some(most), Some((_, owner))) = (stated.at_a_time.filter(|_| !job.is_leaving), &stated.owner) {
+        // Kueue lets as many pods go as may run at a time.
+        let at_a_time = stated.at_a_time.filter(|_| !job.is_leaving && job.draft.arrival.spec.queued.is_none());
+        if let (Some(most), Some((_, owner))) = (at_a_time, &stated.owner) {
             let limit = RunLimit::ArrayTasks { array: Arc::clone(owner), most };
             let running = running.entry(owner).or_default();
             *running += u32::from(stated.pod.spec.node_name.is_some());
@@ -57,21 +69,28 @@ pub(super) fn drafts(cluster: &Cluster, objects: &[Object], report: &mut Report)
         }
         jobs.push(job);
     }
-    let mut suspended = Vec::new();
-    for controller in &cluster.controllers {
-        let managed = queued::of_controller(controller, cluster, report);
+    let (mut suspended, mut deactivated) = (Vec::new(), Vec::new());
+    for (controller, managed) in cluster.controllers.iter().zip(&managed) {
+        if controller.is_deactivated {
+            deactivated.push(controller);
+            continue;
+        }
         // Kueue itself suspends a job until its workload is admitted.
         if controller.is_suspended && managed.is_not() {
             suspended.push(controller);
             continue;
         }
         for (place, _) in controller.sets.iter().enumerate().filter(|(_, set)| !set.numbers.is_empty()) {
-            made_pods((controller, place, &managed), cluster, (&mut jobs, &mut claims), report);
+            made_pods((controller, place, managed), cluster, (&mut jobs, &mut claims), report);
         }
     }
     if let [first, ..] = &suspended[..] {
         let message = format!("{} suspended, so it makes no pods", described(&suspended));
         report.warning(first.span, message, "write `suspend: false` to rehearse it");
+    }
+    if let [first, ..] = &deactivated[..] {
+        let message = format!("{} deactivated, so Kueue does not admit it", described(&deactivated));
+        report.warning(first.span, message, "write `active: true` into its Workload to rehearse it");
     }
     let mut places: BTreeMap<Span, usize> = BTreeMap::new();
     for (place, object) in objects.iter().enumerate() {
@@ -79,6 +98,19 @@ pub(super) fn drafts(cluster: &Cluster, objects: &[Object], report: &mut Report)
     }
     jobs.sort_by_key(|job| (job.is_missing, job.created.is_none(), job.created, places.get(&job.draft.span).copied()));
     (named(jobs), claims)
+}
+
+/// The namespace and the name of a pod.
+type PodKey = (Arc<str>, Arc<str>);
+
+/// For each pod of the files that belongs to an object in a queue: the object, how Kueue manages it, and the place of the
+/// pod's set.
+fn parts<'c>(cluster: &'c Cluster, managed: &'c [Managed]) -> BTreeMap<PodKey, (&'c Controller, &'c Managed, usize)> {
+    let of_controller = |(controller, managed): (&'c Controller, &'c Managed)| {
+        let key = |pod: &Arc<str>| (Arc::clone(&controller.namespace), Arc::clone(pod));
+        controller.pods.iter().map(move |(pod, set)| (key(pod), (controller, managed, *set)))
+    };
+    cluster.controllers.iter().zip(managed).flat_map(of_controller).collect()
 }
 
 fn described(suspended: &[&Controller]) -> String {
@@ -113,7 +145,7 @@ fn named(mut jobs: Vec<Named>) -> Vec<Draft> {
     jobs.into_iter().map(name).collect()
 }
 
-fn stated_pod(stated: &StatedPod, cluster: &Cluster, queued: Option<Arc<QueuedWorkload>>) -> Named {
+fn stated_pod(stated: &StatedPod, cluster: &Cluster, queued: Option<Arc<QueuedPart>>) -> Named {
     let latest = cluster.latest;
     let mut pod = queued::admitted(stated.pod.clone(), queued.is_some(), cluster);
     let is_bound = pod.spec.node_name.is_some();
@@ -129,7 +161,7 @@ fn stated_pod(stated: &StatedPod, cluster: &Cluster, queued: Option<Arc<QueuedWo
     let grace_left = stated.deleted.map(|deleted| grace_left(deleted, latest));
     pod.metadata.deletion_timestamp = grace_left.map(|left| Seconds((left.as_nanos() / 1_000_000_000) as i64));
     let owner = stated.owner.as_ref().filter(|_| stated.is_replaced);
-    let is_replaced = owner.is_some_and(|(kind, _)| *kind != Kind::Job && *kind != Kind::JobSet);
+    let is_replaced = owner.is_some_and(|(kind, _)| !matches!(kind, Kind::Job | Kind::JobSet | Kind::QueuedWorkload));
     let retry = match (owner, is_replaced) {
         (None, _) => Some(0),
         (Some(_), true) => None,
@@ -142,7 +174,7 @@ fn stated_pod(stated: &StatedPod, cluster: &Cluster, queued: Option<Arc<QueuedWo
         shared_deadline: stated.owner.as_ref().and_then(|(_, job)| shared(job, stated.of_job?, latest)),
         restart: if is_replaced { Restart::Always } else { Restart::Never },
         retry: Some(Box::new(retry_policy(retry, is_replaced))),
-        queued: queued.map(|workload| Arc::new(QueuedPart { workload, pod_set: Some(0) })),
+        queued,
         ..spec(pod)
     };
     let mut draft = draft(spec, terms, stated.span);
@@ -231,7 +263,7 @@ fn made_pods(
         shared_deadline: set.of_job.and_then(|deadline| {
             let job = Arc::from(format!("{}/{}", controller.namespace, set.prefix()));
             // Kueue starts the Job again when it admits it.
-            shared(&job, deadline, cluster.latest.filter(|_| managed.is_not()))
+            shared(&job, deadline, cluster.latest.filter(|_| managed.is_not() || managed.holds_quota()))
         }),
         restart: if is_job { Restart::Never } else { Restart::Always },
         retry: Some(Box::new(retry_policy(if is_job { controller.backoff_limit.or(Some(6)) } else { None }, !is_job))),

@@ -6,11 +6,15 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use dryrack_kubernetes::cluster::{PodInfo, Resource};
-use dryrack_manifest::{Cluster, Controller, Kind, Naming, PodSet, QueuePriority, StatedPod, StatedQueue};
+use dryrack_manifest::{
+    Cluster, Controller, Kind, ListedWorkload, Naming, PodSet, QueuePriority, StatedPod, StatedQueue,
+};
 use dryrack_objects::{Pod, Quantity, ResourceList, Seconds};
 use dryrack_units::SimTime;
 use dryrack_workload::{QueuedPart, QueuedPodSet, QueuedTopology, QueuedWorkload};
 use dryrack_yaml::{Report, Span};
+
+use super::held;
 
 /// The objects of Kueue, as a JSON list for each time.
 pub type Applied = Vec<(SimTime, Arc<str>)>;
@@ -166,15 +170,36 @@ impl Managed {
         matches!(self, Managed::Not)
     }
 
+    /// Whether it is one workload that Kueue admitted before the run.
+    pub(super) fn holds_quota(&self) -> bool {
+        matches!(self, Managed::Together(workload) if workload.held.is_some())
+    }
+
     pub(super) fn is_apart(&self) -> bool {
         matches!(self, Managed::Apart(_))
+    }
+
+    /// The part of a pod of the files, of the set at this place. A pod that is on a node although its workload waits has
+    /// none, because Kueue has nothing to say about it any more.
+    pub(super) fn part_of_stated(
+        &self,
+        stated: &StatedPod,
+        controller: &Controller,
+        set: usize,
+    ) -> Option<Arc<QueuedPart>> {
+        match self {
+            Managed::Together(workload) if workload.held.is_some() || stated.pod.spec.node_name.is_none() => {
+                self.part(controller, set, 0)
+            }
+            Managed::Together(_) | Managed::Not | Managed::Apart(_) => None,
+        }
     }
 
     /// The part of a pod in its workload: the pod with this number, of the set at this place.
     pub(super) fn part(&self, controller: &Controller, set: usize, number: u32) -> Option<Arc<QueuedPart>> {
         let (workload, set) = match self {
             Managed::Not => return None,
-            Managed::Together(workload) => (Arc::clone(workload), set),
+            Managed::Together(workload) => (Arc::clone(workload), part_of(&controller.sets, set)),
             Managed::Apart(one) => {
                 let (workload, set) = apart(one, controller, set, number);
                 (Arc::new(workload), set)
@@ -182,6 +207,27 @@ impl Managed {
         };
         Some(Arc::new(QueuedPart { workload, pod_set: u32::try_from(set).ok() }))
     }
+}
+
+/// The place of the pod set of Kueue to which the set at this place belongs. Sets of one name are one pod set.
+pub(super) fn part_of(sets: &[PodSet], place: usize) -> usize {
+    sets[..=place].windows(2).filter(|pair| pair[0].name != pair[1].name).count()
+}
+
+/// The pod sets of a controller, as Kueue makes them: `replicas` jobs of a JobSet are one.
+fn pod_sets(controller: &Controller) -> Vec<QueuedPodSet> {
+    let mut made: Vec<QueuedPodSet> = Vec::new();
+    for (place, set) in controller.sets.iter().enumerate() {
+        let one = pod_set(controller, set);
+        match made
+            .last_mut()
+            .filter(|_| place > 0 && part_of(&controller.sets, place) == part_of(&controller.sets, place - 1))
+        {
+            Some(last) => last.count = last.count.saturating_add(one.count),
+            None => made.push(one),
+        }
+    }
+    made
 }
 
 /// The workload of one pod, or of its group, and the place of its pod set there.
@@ -226,30 +272,65 @@ pub(super) fn of_controller(controller: &Controller, cluster: &Cluster, report: 
     }
     let Some(queue) = queue_of(controller, report) else { return Managed::Not };
     let of_pods = controller.sets.first().and_then(|set| set.template.spec.priority);
-    let priority = match &controller.queue_priority {
-        Some(QueuePriority::Value(value)) => *value,
-        Some(QueuePriority::Class(name)) => {
-            let class = cluster.queues.priorities.iter().find(|class| class.name == *name);
-            class_value(name, class.map(|class| class.spec), cluster, controller.span, report)
-        }
-        None => of_pods.unwrap_or(0),
-    };
-    let workload = QueuedWorkload {
+    let listed = controller.workload.as_deref();
+    let stated = listed.and_then(|listed| listed.priority.as_ref()).or(controller.queue_priority.as_ref());
+    let mut workload = QueuedWorkload {
         namespace: Arc::clone(&controller.namespace),
         name: Arc::from(format!("{}-{}", controller.kind.name().to_ascii_lowercase(), controller.name)),
         uid: Arc::clone(&controller.uid),
         created: created(controller.created, cluster),
         queue,
-        priority,
-        pod_sets: controller.sets.iter().map(|set| pod_set(controller, set)).collect(),
+        priority: priority(stated, of_pods, (cluster, controller.span), report),
+        pod_sets: pod_sets(controller),
+        held: None,
     };
+    if let Some(listed) = listed {
+        follow(&mut workload, listed, cluster);
+    }
     let is_apart = matches!(
         controller.kind,
         Kind::Deployment | Kind::ReplicaSet | Kind::ReplicationController | Kind::DaemonSet | Kind::LeaderWorkerSet
     );
     match is_apart {
         true => Managed::Apart(QueuedWorkload { uid: Arc::from(""), pod_sets: Vec::new(), ..workload }),
-        false => Managed::Together(Arc::new(workload)),
+        false => {
+            workload.held = held::of_controller(controller, &workload.pod_sets, &workload.queue, cluster);
+            Managed::Together(Arc::new(workload))
+        }
+    }
+}
+
+/// The priority of a workload: that which is stated, or else that of its pods.
+fn priority(
+    stated: Option<&QueuePriority>,
+    of_pods: Option<i32>,
+    (cluster, span): (&Cluster, Span),
+    report: &mut Report,
+) -> i32 {
+    match stated {
+        Some(QueuePriority::Value(value)) => *value,
+        Some(QueuePriority::Class(name)) => {
+            let class = cluster.queues.priorities.iter().find(|class| class.name == *name);
+            class_value(name, class.map(|class| class.spec), cluster, span, report)
+        }
+        None => of_pods.unwrap_or(0),
+    }
+}
+
+/// Takes over what Kueue knows of the workload.
+fn follow(workload: &mut QueuedWorkload, listed: &ListedWorkload, cluster: &Cluster) {
+    workload.name = Arc::clone(&listed.name);
+    if !listed.uid.is_empty() {
+        workload.uid = Arc::clone(&listed.uid);
+    }
+    workload.created = created(listed.created, cluster).or(workload.created);
+    for set in &mut workload.pod_sets {
+        let Some(stated) = listed.set_of(&set.name) else { continue };
+        (set.count, set.min_count) = (stated.count.max(1), stated.min_count.or(set.min_count));
+        set.requests = requests(&stated.template);
+        set.node_selector = stated.template.spec.node_selector.clone();
+        set.tolerations = stated.template.spec.tolerations.clone();
+        set.topology = stated.topology.as_ref().map(topology).or(set.topology.take());
     }
 }
 
@@ -268,21 +349,23 @@ fn created(stated: Option<Seconds>, cluster: &Cluster) -> Option<i64> {
 }
 
 fn pod_set(controller: &Controller, set: &PodSet) -> QueuedPodSet {
-    let all = u32::try_from(set.numbers.len()).unwrap_or(u32::MAX);
-    let topology = set.topology.as_ref().map(|(kind, key)| match &**kind {
-        "required" => QueuedTopology::Required(Arc::clone(key)),
-        "preferred" => QueuedTopology::Preferred(Arc::clone(key)),
-        _ => QueuedTopology::Unconstrained,
-    });
     QueuedPodSet {
         name: if set.name.is_empty() { Arc::from("main") } else { Arc::clone(&set.name) },
-        count: set.parallelism.unwrap_or(all).min(all),
+        count: set.parallelism.unwrap_or(set.wanted).min(set.wanted),
         min_count: set.min_count,
         in_turn: set.parallelism.is_some() || (controller.kind == Kind::Job && set.has_completions),
         requests: requests(&set.template),
         node_selector: set.template.spec.node_selector.clone(),
         tolerations: set.template.spec.tolerations.clone(),
-        topology,
+        topology: set.topology.as_ref().map(topology),
+    }
+}
+
+fn topology((kind, key): &(Arc<str>, Arc<str>)) -> QueuedTopology {
+    match &**kind {
+        "required" => QueuedTopology::Required(Arc::clone(key)),
+        "preferred" => QueuedTopology::Preferred(Arc::clone(key)),
+        _ => QueuedTopology::Unconstrained,
     }
 }
 
@@ -316,7 +399,7 @@ pub(super) fn admitted(mut pod: Pod, is_queued: bool, cluster: &Cluster) -> Pod 
     pod
 }
 
-/// The workload of a pod that is in the files itself; `None` if Kueue does not manage it or it is on a node already.
+/// The workload of a pod that is in the files itself; `None` if Kueue does not manage it.
 pub(super) fn of_pod(stated: &StatedPod, cluster: &Cluster, report: &mut Report) -> Option<Arc<QueuedWorkload>> {
     let (pod, span) = (&stated.pod, stated.span);
     let labels = &pod.metadata.labels;
@@ -325,18 +408,9 @@ pub(super) fn of_pod(stated: &StatedPod, cluster: &Cluster, report: &mut Report)
         let message = "dryrack admits the pods of a pod group one by one";
         report.warning(span, message, "use a Job or a JobSet, which Kueue admits as a whole");
     }
-    if pod.spec.node_name.is_some() {
-        let message = format!("`{}` is on a node already, so it takes no quota here", pod.metadata.name);
-        report.warning(span, message, "leave `nodeName` out to let Kueue admit it");
-        return None;
-    }
-    let priority = match labels.get("kueue.x-k8s.io/priority-class") {
-        Some(name) => {
-            let class = cluster.queues.priorities.iter().find(|class| class.name == *name);
-            class_value(name, class.map(|class| class.spec), cluster, span, report)
-        }
-        None => pod.spec.priority.unwrap_or(0),
-    };
+    let listed = stated.workload.as_deref();
+    let class = labels.get("kueue.x-k8s.io/priority-class").cloned().map(QueuePriority::Class);
+    let stated_priority = listed.and_then(|listed| listed.priority.clone()).or(class);
     let set = QueuedPodSet {
         name: Arc::from("main"),
         count: 1,
@@ -347,13 +421,27 @@ pub(super) fn of_pod(stated: &StatedPod, cluster: &Cluster, report: &mut Report)
         tolerations: pod.spec.tolerations.clone(),
         topology: None,
     };
-    Some(Arc::new(QueuedWorkload {
+    let held = held::of_pod(stated, &set, queue, cluster);
+    if pod.spec.node_name.is_some() && held.is_none() {
+        let message = format!(
+            "no queue of the files has admitted `{}`, which is on a node: it takes no quota",
+            pod.metadata.name
+        );
+        report.warning(span, message, "leave `nodeName` out to let Kueue admit it, or add its queue to the files");
+        return None;
+    }
+    let mut workload = QueuedWorkload {
         namespace: pod.metadata.namespace(),
         name: Arc::from(format!("pod-{}", pod.metadata.name)),
         uid: Arc::clone(&pod.metadata.uid),
         created: created(stated.created, cluster),
         queue: Arc::clone(queue),
-        priority,
+        priority: priority(stated_priority.as_ref(), pod.spec.priority, (cluster, span), report),
         pod_sets: vec![set],
-    }))
+        held,
+    };
+    if let Some(listed) = listed {
+        follow(&mut workload, listed, cluster);
+    }
+    Some(Arc::new(workload))
 }
