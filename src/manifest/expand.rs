@@ -344,8 +344,7 @@ impl<'m> Maker<'_, 'm> {
                 if let Some(set) = set.as_mut().filter(|_| real.is_some_and(is_done)) {
                     (set.numbers, set.wanted) = (Vec::new(), 0);
                 }
-                let part = if replicas == 1 { name.to_string() } else { format!("{name}-{replica}") };
-                sets.extend(set.map(|set| PodSet { name: Arc::from(part), terms, ..set }));
+                sets.extend(set.map(|set| PodSet { name: Arc::from(name), terms, ..set }));
             }
         }
         sets
