@@ -247,6 +247,7 @@ fn add_kueue(draws: &mut Stream, world: &mut Rehearsal) {
             in_turn: false,
             requests,
             node_selector: task.labels.clone(),
+            affinity: Vec::new(),
             tolerations: Vec::new(),
             topology: None,
         };

@@ -326,7 +326,7 @@ mod tests {
     use crate::{Outcome, Phase, Refusal};
     use dryrack_fleet::{GpuShape, NodeShape, NodeState};
     use dryrack_ids::GpuId;
-    use dryrack_objects::Pod;
+    use dryrack_objects::{NodeSelectorTerm, Pod};
     use dryrack_units::{Bytes, GpuShare, MilliCpu, Permille, RequestRate, Score, SimDuration};
     use dryrack_workload::{
         Backoff, Condition, Demand, Dependency, Ending, Gang, GpuDemand, GpuSpeed, GpuTake, HeldPodSet, HeldQuota,
@@ -443,6 +443,7 @@ mod tests {
             in_turn: true,
             requests: [("cpu".into(), "500m".parse().expect("a quantity"))].into(),
             node_selector: [("zone".into(), "a".into())].into(),
+            affinity: vec![NodeSelectorTerm::default()],
             tolerations: Vec::new(),
             topology: Some(QueuedTopology::Required("rack".into())),
         };

@@ -9,7 +9,7 @@ use super::assignment::{Assignment, FlavorChoice, Mode, PodSetAssignment};
 use super::cluster::{Cluster, Group, Placing};
 use super::fungibility::{Fitness, PreemptionMode};
 use super::names::{FlavorId, FlavorResource, ResourceId};
-use super::objects::{BorrowPolicy, Effect, ReclaimWithinCohort};
+use super::objects::{BorrowPolicy, Effect, NodeSelectorTerm, ReclaimWithinCohort};
 use super::preemption::{Possibility, possibility};
 use super::queue::QueueId;
 use super::reason::{FlavorReason, QuotaReason, RuledOut};
@@ -285,7 +285,19 @@ fn mismatch(
     }
     // Only the labels that this flavor has count.
     let matches = |(key, value)| spec.node_labels.get(key).is_none_or(|label| label == value);
-    (!pod_set.node_selector.iter().all(matches)).then(|| FlavorReason::NodeAffinity { flavor: name() })
+    let suits = pod_set.node_selector.iter().all(matches) && suits_affinity(&pod_set.affinity, &spec.node_labels);
+    (!suits).then(|| FlavorReason::NodeAffinity { flavor: name() })
+}
+
+/// Whether the labels of a flavor suit the required node affinity. Requirements on other labels do not count, nor does the
+/// whole affinity if a term has only such requirements: that term may match on any flavor.
+fn suits_affinity(terms: &[NodeSelectorTerm], labels: &BTreeMap<Arc<str>, Arc<str>>) -> bool {
+    let own = |term: &NodeSelectorTerm| {
+        let requirements = term.match_expressions.iter();
+        let mut own = requirements.filter(|requirement| labels.contains_key(&requirement.key));
+        own.all(|requirement| requirement.matches(labels))
+    };
+    terms.is_empty() || terms.iter().any(own)
 }
 
 /// How a flavor fits one resource. `before` is what earlier pod sets of the workload take of it.

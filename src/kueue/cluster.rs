@@ -209,6 +209,7 @@ impl Cluster {
                 per_pod: &pod_set.with_slot,
                 request: self.topology_request(id, next.pod_set).unwrap_or(TopologyRequest::Unconstrained),
                 node_selector: &pod_set.node_selector,
+                affinity: &pod_set.affinity,
                 tolerations: &pod_set.tolerations,
             };
             match topology.place(&self.names, &ask, &assumed, occupancy) {

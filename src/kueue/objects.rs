@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use dryrack_kubernetes::object::Quantity;
-pub use dryrack_kubernetes::object::{Effect, Taint, Toleration, TolerationOperator};
+pub use dryrack_kubernetes::object::{Effect, NodeSelectorTerm, Taint, Toleration, TolerationOperator};
 
 /// The name of an object, and its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -245,6 +245,8 @@ pub struct PodSetSpec {
     /// The requests of one pod.
     pub requests: BTreeMap<Arc<str>, Quantity>,
     pub node_selector: BTreeMap<Arc<str>, Arc<str>>,
+    /// The node affinity that is required: one of these terms must match. Empty if nothing is required.
+    pub affinity: Vec<NodeSelectorTerm>,
     pub tolerations: Vec<Toleration>,
     pub topology: Option<TopologyRequest>,
 }

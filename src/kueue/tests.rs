@@ -55,6 +55,7 @@ impl World {
             min_count: None,
             requests,
             node_selector: BTreeMap::new(),
+            affinity: Vec::new(),
             tolerations: Vec::new(),
             topology: None,
         };

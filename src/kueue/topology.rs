@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::names::{Names, ResourceId};
-use super::objects::{Effect, Taint, Toleration, TopologyNode, TopologyRequest};
+use super::objects::{Effect, NodeSelectorTerm, Taint, Toleration, TopologyNode, TopologyRequest};
 use super::quantity::amount_of;
 
 /// The label of a node's name. If this is the narrowest level of a topology, each leaf has one node.
@@ -55,6 +55,7 @@ pub(crate) struct PlaceRequest<'a> {
     pub per_pod: &'a Requests,
     pub request: TopologyRequest,
     pub node_selector: &'a BTreeMap<Arc<str>, Arc<str>>,
+    pub affinity: &'a [NodeSelectorTerm],
     pub tolerations: &'a [Toleration],
 }
 
@@ -322,7 +323,11 @@ impl Topology {
             return Some(format!("taint \"{key}{value}:{effect:?}\""));
         }
         let matches = ask.node_selector.iter().all(|(key, value)| node.labels.get(key) == Some(value));
-        (!matches).then(|| "nodeSelector".to_string())
+        if !matches {
+            return Some("nodeSelector".to_string());
+        }
+        let suits = ask.affinity.is_empty() || ask.affinity.iter().any(|term| term.matches(&node.name, &node.labels));
+        (!suits).then(|| "affinity".to_string())
     }
 
     /// How many pods the leaf has room for, or the resource for which it has none.

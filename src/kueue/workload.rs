@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::names::{FlavorId, FlavorResource, Names, ResourceId};
-use super::objects::{PodSetSpec, Toleration, TopologyRequest, WorkloadSpec};
+use super::objects::{NodeSelectorTerm, PodSetSpec, Toleration, TopologyRequest, WorkloadSpec};
 use super::quantity::amount_of;
 use super::queue::QueueId;
 use super::reason::{PreemptionReason, QuotaReason};
@@ -25,6 +25,7 @@ type PodSetShape = (
     Option<u32>,
     BTreeMap<Arc<str>, Quantity>,
     BTreeMap<Arc<str>, Arc<str>>,
+    Vec<NodeSelectorTerm>,
     Vec<Toleration>,
     Option<TopologyRequest>,
 );
@@ -65,6 +66,7 @@ pub(crate) struct PodSet {
     /// The same requests, and the slot of the pod itself.
     pub with_slot: Requests,
     pub node_selector: BTreeMap<Arc<str>, Arc<str>>,
+    pub affinity: Vec<NodeSelectorTerm>,
     pub tolerations: Vec<Toleration>,
     pub topology: Option<TopologyRequest>,
 }
@@ -180,6 +182,7 @@ impl PodSet {
             requests,
             with_slot,
             node_selector: spec.node_selector.clone(),
+            affinity: spec.affinity.clone(),
             tolerations: spec.tolerations.clone(),
             topology: spec.topology.clone(),
         }
@@ -193,6 +196,7 @@ pub(crate) fn shape_of(spec: &WorkloadSpec) -> Shape {
             pod_set.min_count,
             pod_set.requests.clone(),
             pod_set.node_selector.clone(),
+            pod_set.affinity.clone(),
             pod_set.tolerations.clone(),
             pod_set.topology.clone(),
         )

@@ -11,7 +11,7 @@ use super::{Labels, is_default};
 const NAME_FIELD: &str = "metadata.name";
 
 /// One of the terms must match.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeSelector {
     #[serde(skip_serializing_if = "is_default")]
@@ -19,7 +19,7 @@ pub struct NodeSelector {
 }
 
 /// All of the requirements must hold. A term without requirements matches no node.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeSelectorTerm {
     #[serde(skip_serializing_if = "is_default")]
@@ -28,7 +28,7 @@ pub struct NodeSelectorTerm {
     pub match_fields: Vec<NodeSelectorRequirement>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NodeSelectorRequirement {
     pub key: Arc<str>,
     pub operator: NodeSelectorOperator,
@@ -36,7 +36,7 @@ pub struct NodeSelectorRequirement {
     pub values: Vec<Arc<str>>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum NodeSelectorOperator {
     In,
     NotIn,
@@ -83,7 +83,7 @@ impl NodeSelectorTerm {
 }
 
 impl NodeSelectorRequirement {
-    fn matches(&self, labels: &Labels) -> bool {
+    pub fn matches(&self, labels: &Labels) -> bool {
         let value = labels.get(&self.key);
         match self.operator {
             NodeSelectorOperator::In => {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use dryrack_objects::{Labels, ResourceList, Toleration};
+use dryrack_objects::{Labels, NodeSelectorTerm, ResourceList, Toleration};
 
 /// The part that a job has in a workload. All jobs of one workload are admitted and evicted together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,6 +78,9 @@ pub struct QueuedPodSet {
     pub requests: ResourceList,
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub node_selector: Labels,
+    /// The node affinity that is required: one of these terms must match.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub affinity: Vec<NodeSelectorTerm>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tolerations: Vec<Toleration>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -284,6 +284,7 @@ impl RecordedWorkload {
             min_count: pod_set.min,
             requests: pod_set.req.clone(),
             node_selector: pod_set.sel.clone(),
+            affinity: Vec::new(),
             tolerations: pod_set.tol.clone(),
             topology: pod_set.topo.as_ref().map(topology),
         };

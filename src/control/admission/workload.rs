@@ -156,6 +156,7 @@ fn pod_set(stated: &QueuedPodSet) -> PodSetSpec {
         min_count: stated.min_count,
         requests: stated.requests.clone(),
         node_selector: stated.node_selector.clone(),
+        affinity: stated.affinity.clone(),
         tolerations: stated.tolerations.clone(),
         topology: stated.topology.as_ref().map(topology),
     }

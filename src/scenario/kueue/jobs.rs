@@ -50,6 +50,7 @@ pub(in super::super) fn queued(
         in_turn: false,
         requests: requests(task),
         node_selector: task.labels.clone(),
+        affinity: Vec::new(),
         tolerations: Vec::new(),
         topology: topology.clone(),
     };

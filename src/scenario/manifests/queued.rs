@@ -9,7 +9,7 @@ use dryrack_kubernetes::cluster::{PodInfo, Resource};
 use dryrack_manifest::{
     Cluster, Controller, Kind, ListedWorkload, Naming, PodSet, QueuePriority, StatedPod, StatedQueue,
 };
-use dryrack_objects::{Pod, Quantity, ResourceList, Seconds};
+use dryrack_objects::{NodeSelectorTerm, Pod, Quantity, ResourceList, Seconds};
 use dryrack_units::SimTime;
 use dryrack_workload::{QueuedPart, QueuedPodSet, QueuedTopology, QueuedWorkload};
 use dryrack_yaml::{Report, Span};
@@ -329,6 +329,7 @@ fn follow(workload: &mut QueuedWorkload, listed: &ListedWorkload, cluster: &Clus
         (set.count, set.min_count) = (stated.count.max(1), stated.min_count.or(set.min_count));
         set.requests = requests(&stated.template);
         set.node_selector = stated.template.spec.node_selector.clone();
+        set.affinity = affinity(&stated.template);
         set.tolerations = stated.template.spec.tolerations.clone();
         set.topology = stated.topology.as_ref().map(topology).or(set.topology.take());
     }
@@ -356,6 +357,7 @@ fn pod_set(controller: &Controller, set: &PodSet) -> QueuedPodSet {
         in_turn: set.parallelism.is_some() || (controller.kind == Kind::Job && set.has_completions),
         requests: requests(&set.template),
         node_selector: set.template.spec.node_selector.clone(),
+        affinity: affinity(&set.template),
         tolerations: set.template.spec.tolerations.clone(),
         topology: set.topology.as_ref().map(topology),
     }
@@ -367,6 +369,12 @@ fn topology((kind, key): &(Arc<str>, Arc<str>)) -> QueuedTopology {
         "preferred" => QueuedTopology::Preferred(Arc::clone(key)),
         _ => QueuedTopology::Unconstrained,
     }
+}
+
+/// The node affinity that a pod requires.
+fn affinity(pod: &Pod) -> Vec<NodeSelectorTerm> {
+    let required = pod.spec.affinity.node_affinity.required.as_ref();
+    required.map_or(Vec::new(), |required| required.node_selector_terms.clone())
 }
 
 /// The requests of a pod as a whole, as the scheduler counts them.
@@ -418,6 +426,7 @@ pub(super) fn of_pod(stated: &StatedPod, cluster: &Cluster, report: &mut Report)
         in_turn: false,
         requests: requests(pod),
         node_selector: pod.spec.node_selector.clone(),
+        affinity: affinity(pod),
         tolerations: pod.spec.tolerations.clone(),
         topology: None,
     };
