@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::breaks::BreakResult;
-use super::cases::{cells_of_a_case, is_same_case, other_cases};
+use super::cases::{cells_of_a_case, is_same_case, other_cases, worst_case};
 use super::choices::more;
 use super::equal_speeds::EqualSpeeds;
 use super::horizon_cost::on_average;
@@ -195,7 +195,10 @@ pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&SearchRes
                 }
             }
         }
-        None => none_keeps(plan, comparison) + &left_open(plan, whole, found),
+        None => {
+            let case = worst_case(plan, whole, objective).map_or(String::new(), |case| format!("With {case}: "));
+            case + &none_keeps(plan, comparison) + &left_open(plan, whole, found)
+        }
     } + &other_cases(plan, whole, objective);
     let known = whole.rows.iter().filter(|row| row.keeps.is_some()).count();
     let mut text = match found {

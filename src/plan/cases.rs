@@ -81,6 +81,11 @@ impl Comparison {
     }
 }
 
+/// The name of the case of the answer; `None` if the plan varies no assumption.
+pub(super) fn worst_case(plan: &PlanFile, comparison: &Comparison, objective: Objective) -> Option<String> {
+    assumed(plan).next().map(|_| name(plan, &worst(plan, comparison, objective)))
+}
+
 /// Sentences about the cases other than that of the answer; empty if the plan varies no assumption.
 pub(super) fn other_cases(plan: &PlanFile, comparison: &Comparison, objective: Objective) -> String {
     let names: Vec<String> = assumed(plan).map(|number| format!("`{}`", plan.factors[number].name)).collect();

@@ -40,7 +40,7 @@ pub(super) fn next_figure(
         None if whole => ("None".to_string(), "of the other alternatives meets the constraints".to_string()),
         None if plan.method == Method::Search => (
             "Not searched".to_string(),
-            "what the next cheapest that meets the constraints costs; `method: sweep` runs all".to_string(),
+            "what the next cheapest that meets the constraints costs; a sweep would run it".to_string(),
         ),
         None => ("None".to_string(), "of the others that were run meets the constraints; not all were run".to_string()),
     }

@@ -148,6 +148,15 @@ fn an_assumption_is_not_chosen() {
             assert!(said.contains(wanted), "{wanted:?} in\n{said}");
         }
         assert!(!said.contains("larger values were not tried"), "{said}");
+        // One node is enough only for the favourable value, so no answer hides the other one.
+        let few = plan.replace("values: 1..3", "values: [1]");
+        std::fs::write(dir.path().join("plan.yaml"), few).expect("a folder of our own");
+        let said = stdout(dir.path(), &["plan", "plan.yaml"], 0);
+        for wanted in
+            ["\nWith sp=1: The one alternative that was run does not meet", "With sp=2, n=1 is enough: 10.00 EUR"]
+        {
+            assert!(said.contains(wanted), "{wanted:?} in\n{said}");
+        }
     }
 }
 
