@@ -62,7 +62,7 @@ pub(super) fn warn_of_unused(file: &Fields<'_>, world: &World, report: &mut Repo
     let (word, names) = (if clouds.len() == 1 { "fleet" } else { "fleets" }, clouds.join("`, `"));
     let message = format!("no job can use the {word} `{names}`, because none has `resources`");
     let help = if file.has("trace") {
-        "jobs of a trace run on `nodes:` only; leave the fleet out, or write jobs with `resources: {gpu: 8}`"
+        "write `run_on: instances` in `trace:`, leave the fleet out, or write jobs with `resources: {gpu: 8}`"
     } else {
         "write `resources: {gpu: 8}` in a job instead of `gpus: 8`"
     };

@@ -69,6 +69,11 @@ pub(super) const SHAPES: &[Shape] = &[
                 Kind::Words(|| vec!["recorded", "whole"]),
                 "What a task gets that asks for a part of a GPU: `whole` gives it a whole GPU",
             ),
+            (
+                "run_on",
+                Kind::Words(|| vec!["nodes", "instances"]),
+                "Where the tasks run: on `nodes:` (the default), or on the instances and hosts of `fleets:`",
+            ),
             ("durations", Kind::Named(&TIME), "Durations by application, for tasks without a recorded duration"),
             (
                 "tune",

@@ -8,8 +8,8 @@ use dryrack_yaml::{Entry, Node, Span, Tree};
 const OF_JOBS: [&str; 7] = ["jobs", "expect", "reproduces", "changes", "faults", "load", "growth"];
 
 /// Keys of `trace:` that say what the words of a list mean, or how long its tasks run.
-const OF_ANY_LIST: [&str; 7] =
-    ["gpu_names", "gpu_nodes", "gpu_shares", "checkpoint", "speed", "durations", "estimates"];
+const OF_ANY_LIST: [&str; 8] =
+    ["gpu_names", "gpu_nodes", "gpu_shares", "run_on", "checkpoint", "speed", "durations", "estimates"];
 
 /// Keys of `trace:` that say where its nodes are. They are read in the format of the list.
 const OF_NODES: [&str; 4] = ["name", "nodes", "node_list", "node_file"];

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::settings::{GpuNodes, TraceSettings};
+use super::settings::{GpuNodes, RunOn, TraceSettings};
 use crate::world::World;
 use dryrack_trace::{Format, TaskResources, TraceTask};
 use dryrack_units::counted;
@@ -34,8 +34,12 @@ struct NodeKind {
 impl NodeKinds {
     pub fn of(asked: &TraceSettings<'_>, world: &World) -> NodeKinds {
         // Only jobs with `resources` use instances.
-        let shapes = world.nodes.iter().map(|node| &node.spec.shape).filter(|shape| shape.instance.is_none());
-        let kinds = shapes.map(|shape| NodeKind {
+        let nodes = world.nodes.iter().map(|node| &node.spec.shape).filter(|shape| shape.instance.is_none());
+        let shapes: Vec<_> = match asked.run_on.0 {
+            RunOn::Nodes => nodes.collect(),
+            RunOn::Instances => world.hosts.iter().map(|(shape, _)| shape).collect(),
+        };
+        let kinds = shapes.into_iter().map(|shape| NodeKind {
             virtual_cluster: shape.labels.get(VC).cloned(),
             gpus: shape.gpus.iter().map(|gpu| Arc::clone(&gpu.model)).collect(),
         });

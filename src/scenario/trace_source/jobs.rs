@@ -7,9 +7,10 @@ use foldhash::fast::FixedState;
 
 use super::gpu_names::GpuNames;
 use super::gpu_nodes::{NodeKinds, VC, is_of_whole_gpus};
+use super::instances::on_instances;
 use super::order::Order;
 use super::resample::{Resampled, resampled};
-use super::settings::{Estimates, ReadContext, TraceSettings};
+use super::settings::{Estimates, ReadContext, RunOn, TraceSettings};
 use super::speeds::TraceSpeeds;
 use crate::job_template::Draft;
 use dryrack_objects::{LabelSelector, Pod, SpreadConstraint, WhenUnsatisfiable};
@@ -37,6 +38,7 @@ pub(super) struct Shared {
     kinds: NodeKinds,
     speeds: TraceSpeeds,
     checkpoint: Option<Checkpoint>,
+    run_on: RunOn,
     /// The pods of applications that limit their tasks on a node, by name and limit. `None` if tasks are not pods.
     limited: Option<LimitedPods>,
 }
@@ -45,13 +47,13 @@ impl Shared {
     pub fn new(
         (names, kinds): (GpuNames, NodeKinds),
         speeds: TraceSpeeds,
-        (as_pods, checkpoint): (bool, Option<Checkpoint>),
+        (as_pods, checkpoint, run_on): (bool, Option<Checkpoint>, RunOn),
     ) -> Shared {
         let nothing = Demand::of(TaskDemand::cpu_only(MilliCpu::ZERO));
         let plain = JobSpec { checkpoints: checkpoint.is_some(), ..JobSpec::of("".into(), nothing) };
         let limited = as_pods.then(LimitedPods::new);
         let (demands, whole, words) = (HashSet::default(), HashMap::default(), HashSet::default());
-        Shared { plain, demands, whole, words, names, kinds, speeds, checkpoint, limited }
+        Shared { plain, demands, whole, words, names, kinds, speeds, checkpoint, run_on, limited }
     }
 
     /// How long a task runs on the reference GPU of its speeds. Without speeds, its recorded duration.
@@ -80,6 +82,10 @@ impl Shared {
     }
 
     fn demand(&mut self, demand: Demand) -> Arc<Demand> {
+        let demand = match self.run_on {
+            RunOn::Nodes => demand,
+            RunOn::Instances => on_instances(demand),
+        };
         if let Some(known) = self.demands.get(&demand) {
             return Arc::clone(known);
         }

@@ -38,6 +38,7 @@
 //! - A pod of GenAI 2026 is a task of one GPU with the recorded usage.
 //! - A task that was still running runs for its time limit, or with `running: elapsed` for the recorded time: see
 //!   [`unfinished`].
+//! - With `run_on: instances`, a task is a job with `resources`: see [`instances`].
 //! - With `estimates: exact`, the estimate of each task is its actual run time.
 //! - With `resample: {block: 1d}`, each seed draws another list of the recorded days: see [`resample`].
 //! - `ranks` (a file with lines of the form `RANK NODE`) sets the order in which the trace's nodes are declared. The
@@ -45,6 +46,7 @@
 
 mod gpu_names;
 mod gpu_nodes;
+mod instances;
 mod jobs;
 mod nodes;
 mod order;
@@ -76,7 +78,7 @@ use gpu_nodes::{GPU_NODES, NodeKinds, UnstatedNodes};
 use jobs::{Selected, Shared};
 use nodes::add_node;
 pub use resample::Resampled;
-use settings::{Choice, Estimates, GpuShares, TraceSettings, file_or_report};
+use settings::{Choice, Estimates, GpuShares, RunOn, TraceSettings, file_or_report};
 pub(super) use settings::{ReadContext, value_or_report};
 use speeds::TraceSpeeds;
 pub(super) use streamed::{TaskList, TaskStream};
@@ -199,9 +201,11 @@ pub(super) fn formats() -> Vec<(&'static str, Format)> {
 
 const GPU_SHARES: [(&str, GpuShares); 2] = [("recorded", GpuShares::AsRecorded), ("whole", GpuShares::Whole)];
 
+const RUN_ON: [(&str, RunOn); 2] = [("nodes", RunOn::Nodes), ("instances", RunOn::Instances)];
+
 const ESTIMATES: [(&str, Estimates); 2] = [("recorded", Estimates::AsRecorded), ("exact", Estimates::Exact)];
 
-const FIELDS: [&str; 25] = [
+const FIELDS: [&str; 26] = [
     "name",
     "format",
     "list",
@@ -224,6 +228,7 @@ const FIELDS: [&str; 25] = [
     "gpu_names",
     "gpu_nodes",
     "gpu_shares",
+    "run_on",
     "checkpoint",
     "speed",
     "resample",
@@ -281,6 +286,9 @@ pub(super) fn read(
     if setting.only_nodes {
         return None;
     }
+    if asked.run_on.0 == RunOn::Instances {
+        instances::check(file, &asked, setting, world, report)?;
+    }
     if setting.streamed {
         let (list, tally) = streamed::checked(format, &asked, setting, world, report)?;
         let (names, of) = (list.gpu_names.findings.clone(), (asked.called(), list.tasks, ranked.len()));
@@ -320,8 +328,9 @@ pub(super) fn read(
     let gpu_names = names.findings.clone();
     let submits = selected.rows().filter(|_| asked.order.is_none()).map(|row| tasks.tasks[row].submit);
     let dates = TraceDates::of(tasks.header.as_ref(), submits, &asked);
-    let shared = Shared::new((names, kinds), speeds, (setting.as_pods, asked.checkpoint));
+    let shared = Shared::new((names, kinds), speeds, (setting.as_pods, asked.checkpoint, asked.run_on.0));
     let (drafts, resampled) = jobs::drafts(&tasks, (format, shared), (selected, usage), (&asked, setting), report);
+    instances::note_wanted(&drafts, asked.run_on.1, world);
     if drafts.is_empty() && !report.has_errors() {
         let help = "choose another queue, a smaller `offset` or `skip`, or a larger `limit`";
         report.error_with_help(asked.span, "no task of this trace is selected", help);
@@ -435,6 +444,7 @@ fn asked<'t>(tree: &'t Tree, report: &mut Report) -> Option<TraceSettings<'t>> {
         gpu_names: Vec::new(),
         gpu_nodes: None,
         gpu_shares: GpuShares::AsRecorded,
+        run_on: (RunOn::Nodes, span),
         checkpoint: None,
         speed: None,
         resample: None,
@@ -468,6 +478,9 @@ fn asked<'t>(tree: &'t Tree, report: &mut Report) -> Option<TraceSettings<'t>> {
     asked.estimates = fields.word("estimates", "a value of `estimates`", &ESTIMATES, report).unwrap_or(asked.estimates);
     asked.running = fields.word("running", "a value of `running`", &RUNNING, report).unwrap_or(asked.running);
     asked.durations = durations(&fields, report);
+    if let Some(run_on) = fields.word("run_on", "a value of `run_on`", &RUN_ON, report) {
+        asked.run_on = (run_on, fields.key_span("run_on"));
+    }
     asked.gpu_shares =
         fields.word("gpu_shares", "a value of `gpu_shares`", &GPU_SHARES, report).unwrap_or(asked.gpu_shares);
     asked.checkpoint = fields.get("checkpoint").and_then(|tree| checkpoint(tree, report));

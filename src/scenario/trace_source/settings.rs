@@ -45,6 +45,15 @@ pub(super) enum GpuNodes {
     Any,
 }
 
+/// Where the tasks run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RunOn {
+    /// On `nodes:`.
+    Nodes,
+    /// On instances and hosts of `fleets:`, as jobs with `resources` do.
+    Instances,
+}
+
 /// The value of `gpu_names`: for each name in the trace, the GPU types of the scenario.
 pub(super) type TypedNames<'t> = Vec<(&'t str, Span, Vec<(&'t str, Span)>)>;
 
@@ -93,6 +102,8 @@ pub(super) struct TraceSettings<'t> {
     /// The nodes of a task that states GPUs, but no nodes.
     pub(super) gpu_nodes: Option<GpuNodes>,
     pub(super) gpu_shares: GpuShares,
+    /// Where the tasks run, with the place of the key.
+    pub(super) run_on: (RunOn, Span),
     /// The checkpoints of all tasks.
     pub(super) checkpoint: Option<Checkpoint>,
     /// The speeds of GPUs for these tasks, which override those of the file.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::gpu_names::{GpuNames, NameCounts};
 use super::gpu_nodes::{NodeKinds, UnstatedNodes};
 use super::jobs::{QueueNames, Shared, arrival, run_time};
-use super::settings::{Estimates, GpuShares, ReadContext, TraceSettings, file_or_report};
+use super::settings::{Estimates, GpuShares, ReadContext, RunOn, TraceSettings, file_or_report};
 use super::speeds::TraceSpeeds;
 use super::unfinished::Unfinished;
 use super::{TraceDates, warn_of_outliers};
@@ -282,7 +282,7 @@ impl TaskList {
     pub fn open(&self) -> Result<TaskStream, TraceError> {
         let rows = trace::TaskStream::open(&self.path, Some(self.format))?.rows;
         let words = (self.gpu_names.clone(), self.kinds.clone());
-        let shared = Shared::new(words, self.speeds.clone(), (self.as_pods, self.checkpoint));
+        let shared = Shared::new(words, self.speeds.clone(), (self.as_pods, self.checkpoint, RunOn::Nodes));
         Ok(TaskStream { rows, list: self.clone(), shared, ahead: None, left: self.tasks - self.apart.len() })
     }
 }
