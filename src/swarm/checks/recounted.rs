@@ -254,9 +254,7 @@ impl History {
         let placed = |replica: &Replica| replica.attempts.iter().find_map(|attempt| attempt.placed);
         let waits: Vec<f64> = self.replicas().filter_map(|one| Some(placed(one)? - one.wanted)).collect();
         let started = |replica: &Replica| replica.attempts.iter().find_map(|attempt| attempt.started);
-        let of_job = |job: &Job, replica: &Replica| Some(started(replica)? - job.submitted);
-        let start_waits: Vec<f64> =
-            self.jobs.iter().flat_map(|job| job.replicas.iter().filter_map(move |one| of_job(job, one))).collect();
+        let start_waits: Vec<f64> = self.replicas().filter_map(|one| Some(started(one)? - one.wanted)).collect();
         // Those that come in the instant in which the run is stopped, and wait then, do not count.
         let is_late = |replica: &&Replica| {
             let is_open = placed(replica).is_none() && replica.attempts.last().is_none_or(|last| last.ended.is_none());
