@@ -11,7 +11,7 @@ mod unfinished;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::blame::{Blame, WaitAccount};
+use super::blame::{Blame, WaitAccount, ended_by};
 use super::finished::FinishedReplicas;
 use super::fragment_account::FragmentAccount;
 use super::load::{LoadAccount, Sample};
@@ -419,10 +419,7 @@ impl RunAccount {
     fn hold(&mut self, attempt: AttemptId, refusal: Refusal, reasons: &Histogram) {
         self.charge_wait(attempt);
         let led = reasons.iter().next().map(|(reason, _)| reason);
-        // If the job could be placed later, blame a reason that can change. In this case, the nodes that can never
-        // serve the job do not matter, even if there are more of them.
-        let may_end = reasons.iter().map(|(reason, _)| reason).find(|reason| !reason.is_for_ever());
-        let ended_by = if refusal == Refusal::Unfit { may_end.or(led) } else { led };
+        let ended_by = ended_by(&self.jobs[attempt.job.index()].spec, refusal, reasons);
         let blame = ended_by.map(|led| self.waits.blame(&self.jobs[attempt.job.index()].spec, led, &self.nodes));
         let replica = self.replica(attempt);
         (replica.reason, replica.blame) = (led, blame);

@@ -10,9 +10,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::node_account::NodeAccount;
-use dryrack_event::Reason;
+use dryrack_event::{Histogram, Reason, Refusal};
 use dryrack_units::SimDuration;
-use dryrack_workload::{Demand, GpuTake, JobSpec, TaskDemand};
+use dryrack_workload::{Demand, DemandKind, GpuTake, JobSpec, TaskDemand};
 
 /// The total wait of all replicas in nanoseconds, by cause.
 #[derive(Default)]
@@ -108,6 +108,23 @@ impl WaitAccount {
         self.last = Some(FoundCause { of: Arc::clone(of), led, changes: self.changes, blame });
         blame
     }
+}
+
+/// The reason of a hold whose end ends the wait. If the job could be placed later, it is one that can change: the nodes
+/// that can never serve the job do not matter, even if there are more of them.
+pub(super) fn ended_by(of: &JobSpec, refusal: Refusal, reasons: &Histogram) -> Option<Reason> {
+    let led = reasons.iter().next().map(|(reason, _)| reason);
+    if refusal != Refusal::Unfit {
+        return led;
+    }
+    let passing = || reasons.iter().map(|(reason, _)| reason).filter(|reason| !reason.is_for_ever());
+    // An instance that does not exist yet is no lost node: the job waits for one that joins, or for one in use.
+    let of_instances = || {
+        let joins = passing().find(|reason| *reason == Reason::NodeJoining);
+        joins.or_else(|| passing().find(|reason| *reason != Reason::NodeGone))
+    };
+    let wants_instance = matches!(of.demand.kind, DemandKind::Requirements(_));
+    wants_instance.then(of_instances).flatten().or_else(|| passing().next()).or(led)
 }
 
 /// The cause of a wait: one reason, or several resources that were short at the same time.

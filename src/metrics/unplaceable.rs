@@ -30,7 +30,7 @@ pub struct UnplaceableAccount {
 }
 
 /// The largest number of lacks that one line names.
-const NAMED: usize = 3;
+const NAMED: usize = 8;
 
 impl UnplaceableAccount {
     pub(super) fn add(&mut self, job: &JobAccount, warm_up: SimTime) {
