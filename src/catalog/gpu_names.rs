@@ -47,7 +47,7 @@ pub fn gpu_names() -> &'static [GpuName] {
 /// The GPU models that this name can mean. Several if the name is that of a family, such as `a100`, and none if the name
 /// is unknown. A name of the catalog means exactly this model.
 pub fn gpus_named(name: &str) -> Vec<&'static GpuModel> {
-    if let Some(model) = gpu(name) {
+    if let Some(model) = gpu(name).or_else(|| gpu(&folded(name))) {
         return vec![model];
     }
     match row_of(name) {
@@ -97,7 +97,7 @@ mod tests {
     /// The names are those of the programs, from the sources in the table.
     #[test]
     fn names_of_other_programs_are_known() {
-        let rows: [(&str, &[&str]); 17] = [
+        let rows: [(&str, &[&str]); 24] = [
             ("a100", &["a100-40g", "a100-80g"]),
             ("A100", &["a100-40g", "a100-80g"]),
             ("tesla_v100", &["v100-16g", "v100-32g"]),
@@ -113,6 +113,13 @@ mod tests {
             ("p4d.24xlarge", &["a100-40g"]),
             ("Standard_NC24ads_A100_v4", &["a100-80g"]),
             ("V100M32", &["v100-32g"]),
+            ("a100_40g", &["a100-40g"]),
+            ("NVIDIA-B200", &["b200-180g"]),
+            ("nvidia_b200", &["b200-180g"]),
+            ("NVIDIA H100 PCIe", &["h100-80g"]),
+            ("a2-ultragpu-4g", &["a100-80g"]),
+            ("Standard_ND96asr_v4", &["a100-40g"]),
+            ("nvidia-tesla-a100", &["a100-40g"]),
             // A part of a GPU, and a product that the catalog does not have.
             ("a100_3g.20gb", &[]),
             ("NVIDIA A10G", &[]),
