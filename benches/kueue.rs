@@ -107,6 +107,7 @@ fn workload(index: u32, queue: u32, priority: i32, pods: u32) -> WorkloadSpec {
         min_count: None,
         requests: BTreeMap::from([(Arc::from(GPU), "1".parse().expect("a quantity"))]),
         node_selector: BTreeMap::new(),
+        affinity: Vec::new(),
         tolerations: Vec::new(),
         topology: None,
     };

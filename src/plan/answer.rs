@@ -5,20 +5,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::breaks::BreakResult;
-use super::cases::{cells_of_a_case, is_same_case, other_cases, worst_case};
+use super::cases::{cells_of_a_case, other_cases, worst_case};
 use super::choices::more;
 use super::equal_speeds::EqualSpeeds;
 use super::horizon_cost::on_average;
 use super::left_undone::{leaves_jobs_unfinished, left_undone, limit_sentence};
 use super::limits::{counts_jobs, limits_a_wait};
 use super::order::unordered;
-use super::range_ends::ascends;
+use super::range_ends::has_more;
 use super::search::SearchResult;
 use super::summary::{Broken, Comparison, NEVER_RUN, Row, in_currency};
 use super::sure::how_sure;
 use dryrack_expect::SeedShare;
 use dryrack_metrics::share_at_least;
-use dryrack_scenario::{Factor, Horizon, Objective, PlanFile};
+use dryrack_scenario::{Horizon, Objective, PlanFile};
 use dryrack_units::{counted, grouped};
 
 /// The answer of a plan.
@@ -251,17 +251,6 @@ pub fn figures(plan: &PlanFile, row: &Row) -> Vec<(String, String)> {
         figures.push((counted(row.runs, "seed"), unknown));
     }
     figures
-}
-
-/// Whether `more` differs from `less` only in having more of factors whose values are ascending numbers.
-pub(super) fn has_more(plan: &PlanFile, more: &Row, less: &Row) -> bool {
-    if !is_same_case(plan, more.cell, less.cell) {
-        return false;
-    }
-    let (more, less) = (plan.places(more.cell), plan.places(less.cell));
-    let is_more =
-        |((factor, more), less): ((&Factor, &usize), &usize)| more == less || (more > less && ascends(&factor.values));
-    more != less && plan.factors.iter().zip(&more).zip(&less).all(is_more)
 }
 
 /// An alternative that was run, has more than this one, costs more and yet waits too long: the nearest in cost.

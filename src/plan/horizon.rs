@@ -1,11 +1,11 @@
 //! How long each alternative of a plan stays enough while the load grows, and what to add then.
 
-use super::answer::has_more;
 use super::breaks::BreakResult;
 use super::cases::cells_of_a_case;
 use super::horizon_cost::{kept_throughout, on_average, over_horizon};
 use super::left_undone::leaves_jobs_unfinished;
 use super::limits::{LimitedWaits, is_of_waiting, limits_a_wait};
+use super::range_ends::has_more;
 use super::summary::{Comparison, Row};
 use dryrack_metrics::share_at_least;
 use dryrack_scenario::{Horizon, Objective, PlanFile};

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::cases::is_same_case;
 use super::summary::{Comparison, Row};
-use dryrack_scenario::{Objective, PlanFile};
+use dryrack_scenario::{Factor, Objective, PlanFile};
 
 /// A sentence for each factor whose range ends too early to tell: its largest value, with the smallest values of all other
 /// factors, fails and costs less than the answer. Empty if there is only one factor. `cost` is that of an alternative that
@@ -56,6 +57,17 @@ pub fn range_ends(
 /// The number of the alternative with these values of the factors.
 fn cell_at(plan: &PlanFile, place: impl Fn(usize) -> usize) -> usize {
     plan.factors.iter().enumerate().fold(0, |cell, (number, factor)| cell * factor.values.len() + place(number))
+}
+
+/// Whether `more` differs from `less` only in having more of factors whose values are ascending numbers.
+pub(super) fn has_more(plan: &PlanFile, more: &Row, less: &Row) -> bool {
+    if !is_same_case(plan, more.cell, less.cell) {
+        return false;
+    }
+    let (more, less) = (plan.places(more.cell), plan.places(less.cell));
+    let is_more =
+        |((factor, more), less): ((&Factor, &usize), &usize)| more == less || (more > less && ascends(&factor.values));
+    more != less && plan.factors.iter().zip(&more).zip(&less).all(is_more)
 }
 
 /// Whether the values are numbers of which each is larger than the one before.
