@@ -269,8 +269,8 @@ fn each_page_is_in_the_table_of_contents() {
 fn reasons() -> String {
     let mut page = String::from(
         "# Reasons\n\nA refusal, a wait, a transition and an end have a reason. Expectations name it (`because: \
-         node_not_ready`), and `explain`, logs and reports show it with a count of nodes. A profile or a program can add \
-         reasons of its own. A reason that is *for ever* depends only on the job and on fixed properties of a node.\n\n\
+         node_not_ready`), and `explain`, logs and reports show it with a count of nodes. A profile can add reasons of \
+         its own. A reason that is *for ever* depends only on the job and on fixed properties of a node.\n\n\
          | reason | meaning | explains a wait | for ever |\n| --- | --- | --- | --- |\n",
     );
     let yes = |holds: bool| if holds { "yes" } else { "" };
