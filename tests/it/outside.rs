@@ -149,6 +149,9 @@ fn a_place_that_is_not_safe_is_carried_out_and_reported_unless_the_file_says_oth
                 let said = stdout(dir.path(), &args, 0);
                 assert!(said.contains("; not suitable: gamma (node_"), "{said}");
             }
+            let tested = dryrack(dir.path(), &["test", "it.yaml"]).output().expect("built");
+            let said = text(&tested.stdout) + &text(&tested.stderr);
+            assert_eq!(said.contains("safety broken"), allowed, "{mode}: {said}");
             stdout(dir.path(), &["replay", "log/events.jsonl"], 0);
         }
     }

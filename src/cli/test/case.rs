@@ -473,6 +473,11 @@ fn judge(
         (case.decisions_refused, case.restarts) = (outside.all_decisions(), outside.restarts);
         let file = file.display();
         case.remarks.extend(outside.refused(&accounts.names).map(|what| format!("{file}: refused {what}")));
+        let broken = Some(accounts.safety_broken).filter(|times| *times > 0);
+        case.remarks.extend(broken.map(|times| {
+            let times = counted(times as usize, "time");
+            format!("{file}: safety broken {times}: the scheduler placed jobs on resources that it may not use, and they ran there")
+        }));
         case.remarks.extend(outside.restarted().map(|what| format!("{file}: the scheduler was restarted {what}")));
         if let Some(failure) = session.failure() {
             case.status = Status::Failed;
