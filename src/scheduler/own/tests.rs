@@ -134,7 +134,7 @@ fn each_variable_of_a_node_and_of_a_job_has_its_value() {
         "node.machine == \"dgx\"",
         "node.os == \"linux\"",
         "node.arch == \"x86_64\"",
-        "time.hour == 1.5",
+        "time.hour >= 1.5 && time.hour <= 1.5",
         "time.weekday == 2",
         "queue.pending == 4",
         "node.rack == \"r1\"",
