@@ -218,11 +218,11 @@ fn a_gpu_that_only_the_trace_names_is_told_with_the_line_that_allows_others() {
     let equal = "The plan counts a100-80g and h100-80g as equally fast, because the scenario states no `speed`.";
     assert!(text.contains(equal), "{text}");
     // The answer has the GPU that the trace names.
-    assert!(text.contains("gpu=a100-80g-x8 is enough") && !text.contains("`gpu_names`"), "{text}");
+    assert!(text.contains("gpu=a100-80g-x8 (1 x a100-80g-x8) is enough") && !text.contains("`gpu_names`"), "{text}");
     std::fs::write(dir.path().join("p.yaml"), plan.replace("a100-80g-x8, ", "")).expect("a folder of our own");
     let (_, text) = said(dir.path(), &["plan", "p.yaml"]);
     let assumed = "It assumes what `gpu_names` states: jobs that ask for GPU `a100` can run on h100-80g.";
-    assert!(text.contains("gpu=h100-80g-x8 is enough") && text.contains(assumed), "{text}");
+    assert!(text.contains("gpu=h100-80g-x8 (1 x h100-80g-x8) is enough") && text.contains(assumed), "{text}");
     assert!(!text.contains("equally fast"), "there is one type of GPU: {text}");
 }
 

@@ -345,7 +345,8 @@ fn a_fleet_that_no_job_can_use_is_named() {
     let list = "job,submit_s,duration_s,gpus\n1,0,60,1\n";
     let of_trace = BURST.replace(jobs, &format!("{own}\ntrace: {{format: csv, file: t.csv}}"));
     let of_jobs = BURST.replace(jobs, &format!("{own}\njobs: [{{name: one, duration: 1h, gpus: 1}}]"));
-    for (text, help) in [(of_trace, "jobs of a trace run on `nodes:` only"), (of_jobs, "write `resources: {gpu: 8}`")] {
+    for (text, help) in [(of_trace, "write `run_on: instances` in `trace:`"), (of_jobs, "write `resources: {gpu: 8}`")]
+    {
         let dir = written(&[("base.yaml", &text), ("t.csv", list)]);
         let said = stderr(dir.path(), &["check", "base.yaml"], 0);
         assert!(said.contains("no job can use the fleet `burst`, because none has `resources`"), "{said}");

@@ -637,7 +637,16 @@ fn what_was_not_run_for_want_of_data_is_told_in_one_line() {
     assert_eq!(json.to_string().matches(" is missing").count(), 4, "{json:#}");
 }
 
-/// The committed scenarios cause no warnings.
+/// Scenarios of objects that are left out, and the warnings that say so.
+const LEFT_OUT: [(&str, &[&str]); 2] = [
+    ("kueue-deactivated-workload-is-not-admitted.yaml", &["are each deactivated, so Kueue does not admit it"]),
+    (
+        "pod-being-deleted-keeps-its-gpus-for-its-grace-period.yaml",
+        &["a pod on no node is being deleted: 1 object", "it is being deleted, so it makes no pods: 1 object"],
+    ),
+];
+
+/// The committed scenarios cause no other warnings.
 fn no_scenario_of_ours_is_warned_of() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
     let mut folders = vec![folder];
@@ -651,7 +660,13 @@ fn no_scenario_of_ours_is_warned_of() {
                 folders.push(path);
             } else if name.ends_with(".yaml") && !name.ends_with(".profile.yaml") && !name.ends_with(".part.yaml") {
                 let said = dryrack_scenario::check(&path, &dryrack_scenario::Options::default());
-                assert!(said.is_empty(), "{said}");
+                let known = LEFT_OUT.iter().find(|(file, _)| *file == name).map_or(&[][..], |(_, known)| known);
+                let text = said.to_string();
+                assert_eq!(text.matches("warning: ").count(), known.len(), "{text}");
+                assert!(
+                    known.iter().all(|known| text.contains(known)) && text.is_empty() == known.is_empty(),
+                    "{text}"
+                );
                 checked += 1;
             }
         }
