@@ -115,7 +115,7 @@ fn random_worlds_that_broke_once_hold() {
 }
 
 /// Random worlds that once failed a check, with the fault of each.
-const WORLDS_THAT_FAILED_A_CHECK: [(&str, &str, &[&str], &str); 23] = [
+const WORLDS_THAT_FAILED_A_CHECK: [(&str, &str, &[&str], &str); 24] = [
     ("any", "lives", &["678"], "a job that was no longer the head kept a reason of the head that was over"),
     ("any", "lives", &["1442"], "the same in a partition of Slurm"),
     (
@@ -131,6 +131,7 @@ const WORLDS_THAT_FAILED_A_CHECK: [(&str, &str, &[&str], &str); 23] = [
         &["1003018"],
         "the reasons of earlier refusals decided which of several equal jobs were judged",
     ),
+    ("any", "metrics", &["1469825"], "a replica stayed behind those that their quota had taken out of the queue"),
     ("any", "metrics", &["1385819"], "a replica that retries when the run ends was counted"),
     ("slurm", "lives", &["136"], "the QOS of one partition denied a job that was behind another one elsewhere"),
     ("any", "scaled", &["1022890"], "the policy of a job was not doubled"),

@@ -277,11 +277,14 @@ impl Queue {
             }
             None => plain.into_iter().flatten().filter(|planned| planned.from == core.now).collect(),
         };
+        let mut all_started = true;
         for Planned { replica, candidate, sees, .. } in starts {
             core.examine_if_watched(replica, |_| sees);
             self.start(core, replica, candidate);
+            all_started &= core.store[replica].placement.is_some();
         }
-        if let Some(kept) = &mut self.backfilling {
+        // A replica that its quota kept from its place has left the queue, so those behind it may start now.
+        if let Some(kept) = self.backfilling.as_mut().filter(|_| all_started) {
             kept.since.read = core.fleet.node_change_count();
             kept.since.came_last.clear();
             kept.since.disturbed.clear();
