@@ -40,7 +40,7 @@ fn a_run_does_not_differ_from_itself() {
     assert_eq!(first_difference(&ran("fifo"), &ran("fifo")), None);
 }
 
-/// The Mac has no vLLM. The oldest profile says that the model fits there, and none of them places it.
+/// The Mac has no vLLM, and the two profiles answer differently whether the model fits there.
 #[test]
 fn an_answer_before_deployment_is_a_decision() {
     let text = "scenario: A question\nnodes: [{name: mac, machine: m2-ultra-192g}]\n\

@@ -199,8 +199,12 @@ impl FutureEnds {
             true => Bound::Exact,
             false => implied(options, demand).map_or(Bound::Nothing, Bound::Implied),
         });
-        let Some(demand) = self.by_node(core, number).cloned() else { return false };
-        self.rooms(core, number, &demand);
+        let Some(demand) = self.by_node(core, number) else { return false };
+        let known = self.rooms.get(number as usize).and_then(Option::as_ref);
+        if known.is_none_or(|rooms| rooms.read != self.generation) {
+            let demand = demand.clone();
+            self.rooms(core, number, &demand);
+        }
         true
     }
 
@@ -210,9 +214,6 @@ impl FutureEnds {
             self.rooms.resize_with(place + 1, || None);
         }
         let rooms = self.rooms[place].get_or_insert_default();
-        if rooms.read == self.generation {
-            return;
-        }
         rooms.read = self.generation;
         rooms.nodes.resize_with(self.lines.len(), NodeRooms::default);
         rooms.nobody.resize(word_count(self.lines.len()), 0);
