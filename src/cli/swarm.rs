@@ -22,9 +22,9 @@ use super::test::pool;
 use dryrack_control::Profile;
 use dryrack_engine::{
     Bound, MOST_RECORDS_OF_A_WORLD, Progress, Rehearsal, RunOptions, Runaway, WorldResult, draw_pod_world,
-    draw_slurm_world, draw_stages_world, draw_world, run, run_world,
+    draw_slurm_world, draw_stages_world, draw_world, run, run_world, run_world_once,
 };
-use dryrack_event::{Digest, Digester, Outcome};
+use dryrack_event::Outcome;
 use dryrack_profile::{load_profile, profile_names};
 use dryrack_rehearse::header;
 use dryrack_report::LogWriter;
@@ -45,8 +45,8 @@ pub struct SwarmArgs {
     /// Write the log of the world with the first seed to FILE, up to the point where it breaks
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// Make only this check of each world, besides those that each run has; may be repeated; `all` makes all of them
-    /// [default: two checks, chosen by the seed]
+    /// Make only this check of each world, besides those that each run has; may be repeated; `all` makes all of them;
+    /// `none` runs each world only once, for its digest [default: two checks, chosen by the seed]
     #[arg(long, value_name = "NAME", value_parser = check_names())]
     check: Vec<String>,
     /// Write to FILE how many worlds reached each reason, kind of event, lifecycle edge and profile option
@@ -84,10 +84,12 @@ impl WorldKind {
 fn check_names() -> PossibleValuesParser {
     let all = PossibleValue::new(ALL_CHECKS).help("Every check of this list");
     let names = CHECKS.iter().map(|check| PossibleValue::new(check.name).help(check.rule));
-    PossibleValuesParser::new(names.chain([all]))
+    let none = PossibleValue::new(NO_CHECK).help("One run of each world, whose log is audited; not with other checks");
+    PossibleValuesParser::new(names.chain([all, none]))
 }
 
 const ALL_CHECKS: &str = "all";
+const NO_CHECK: &str = "none";
 
 /// The number of checks of each world, if none are named. The worlds of a CI run then take half as long again.
 const CHECKS_OF_A_WORLD: usize = 2;
@@ -111,6 +113,9 @@ pub fn seeds(text: &str) -> Result<RangeInclusive<u64>, String> {
 }
 
 pub fn swarm(args: &SwarmArgs, format: Format) -> ExitResult {
+    if args.check.len() > 1 && args.check.iter().any(|name| name == NO_CHECK) {
+        return Err(Failure::Input("error: --check: `none` cannot be combined with other checks\n".into()));
+    }
     let load = |name| load_profile(name, Path::new(""));
     let profiles: Vec<Arc<Profile>> = profile_names()
         .map(load)
@@ -160,7 +165,7 @@ pub fn swarm(args: &SwarmArgs, format: Format) -> ExitResult {
         marks.write(file)?;
     }
     if let Some(file) = &args.digests {
-        let line = |(seed, world): (&u64, &JudgedWorld)| format!("{seed}\t{}\n", world.digest);
+        let line = |(seed, world): (&u64, &JudgedWorld)| format!("{seed}\t{}\n", world.result.digest);
         let worlds = results.iter().filter_map(|(seed, result)| Some((seed, result.as_ref().ok()?)));
         WholeFile::write(file, worlds.map(line).collect::<String>().as_bytes())?;
     }
@@ -188,8 +193,6 @@ struct World<'a> {
 /// What became of a world.
 struct JudgedWorld {
     result: WorldResult,
-    /// The digest of its log.
-    digest: Digest,
     /// The names of the checks that applied to it.
     checks: Vec<&'static str>,
 }
@@ -204,6 +207,8 @@ impl World<'_> {
     ) -> Result<JudgedWorld, String> {
         let drawn = guarded_run(|| self.kind.draw(self.seed, self.profiles));
         let mut rehearsal = drawn.map_err(|broken| self.fault(broken, None, progress))?;
+        let is_unchecked = named.iter().any(|name| name == NO_CHECK);
+        let run_world = if is_unchecked { run_world_once } else { run_world };
         let mut ran = guarded_run(|| run_world(&rehearsal, progress));
         let endless_from = match ran {
             Err(WorkFailure::Runaway(Runaway { bound: Bound::Records, .. })) => endless_from(&rehearsal, progress),
@@ -215,13 +220,10 @@ impl World<'_> {
         }
         let (result, log) = ran.map_err(|broken| self.fault(broken, None, progress))?;
         marks.iter().for_each(|marks| marks.add_log(&log, &rehearsal.profile));
-        let mut digester = Digester::default();
-        log.iter().for_each(|record| digester.record(record));
-        let digest = digester.finish();
         let case = Case { world: &rehearsal, log: &log };
         let mut checks = Vec::new();
-        // With a change that a check makes, the world would be endless again.
-        let may_check = endless_from.is_none();
+        // With a change that a check makes, an endless world would be endless again.
+        let may_check = endless_from.is_none() && !is_unchecked;
         for check in checks_of(self.seed).filter(|_| may_check) {
             let is_named = named.iter().any(|name| name == check.name || name == ALL_CHECKS);
             if !is_named && (!named.is_empty() || checks.len() >= CHECKS_OF_A_WORLD) {
@@ -234,7 +236,7 @@ impl World<'_> {
                 Err(broken) => return Err(self.fault(broken, Some(check), progress)),
             }
         }
-        Ok(JudgedWorld { result, digest, checks })
+        Ok(JudgedWorld { result, checks })
     }
 
     fn fault(&self, broken: WorkFailure, check: Option<&Check>, progress: &Progress) -> String {
@@ -307,7 +309,10 @@ fn print_results(
             print(&format!("{worlds}, {records} records, {jobs} jobs: {faults} broke an invariant\n"))?;
             if is_verbose {
                 let made = checks.iter().filter(|(_, count)| **count > 0);
-                let made: Vec<String> = made.map(|(name, count)| format!("{name} {count}")).collect();
+                let mut made: Vec<String> = made.map(|(name, count)| format!("{name} {count}")).collect();
+                if made.is_empty() {
+                    made.push(NO_CHECK.into());
+                }
                 print(&format!("checks: {}\n", made.join(", ")))?;
             }
         }

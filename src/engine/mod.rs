@@ -69,7 +69,7 @@ pub use run::{Checks, Progress, RunEnd, RunOptions, run, run_decided, run_stream
 pub use runaway::{Bound, MOST_RECORDS, Runaway, limit_records};
 pub use selection::{Selection, selection};
 pub use simulating::{Never, Preemptor, QueueChange, Remedy, Simulated, Victim, simulate};
-pub use swarm::{MOST_RECORDS_OF_A_WORLD, WorldResult, draw_world, run_world};
+pub use swarm::{MOST_RECORDS_OF_A_WORLD, WorldResult, draw_world, run_world, run_world_once};
 pub use swarm_pods::draw_pod_world;
 pub use swarm_slurm::draw_slurm_world;
 pub use swarm_stages::draw_stages_world;

@@ -31,6 +31,10 @@ fn random_worlds_are_held_against_other_runs() {
     );
     let one = stdout(dir.path(), &["swarm", "--seeds", "1..2", "--check", "queue"], 0);
     assert!(one.ends_with("\nchecks: queue 2\n"), "{one}");
+    let none = stdout(dir.path(), &["swarm", "--seeds", "1..2", "--check", "none"], 0);
+    assert_eq!(none, format!("{worlds}\nchecks: none\n"));
+    let mixed = stderr(dir.path(), &["swarm", "--seeds", "1", "--check", "none", "--check", "queue"], 2);
+    assert!(mixed.contains("`none` cannot be combined"), "{mixed}");
     let wrong = stderr(dir.path(), &["swarm", "--seeds", "1", "--check", "quue"], 2);
     assert!(wrong.contains("possible values: shifted, scaled, "), "{wrong}");
 }
