@@ -70,7 +70,7 @@ pub(crate) struct Queue {
     /// State of a Slurm cluster: its partitions and priorities.
     slurm: Option<Box<slurm::Slurm>>,
     /// Future reservations of each node, if backfilling uses time slots.
-    ahead: slots::FutureEnds,
+    futures: slots::Futures,
     /// Replicas that were queued since the last pass, in the order in which they were queued. For each of them, one
     /// event says why it waits.
     fresh: VecDeque<(u64, ReplicaIndex)>,
@@ -110,7 +110,7 @@ impl Queue {
             preempting: preempting::Preempting::default(),
             projects: projects::Projects::default(),
             slurm: slurm::Slurm::of(profile.slurm.as_ref()),
-            ahead: slots::FutureEnds::default(),
+            futures: slots::Futures::default(),
             fresh: VecDeque::new(),
             queued: 0,
             to_judge: each::ToJudge::default(),
@@ -333,7 +333,7 @@ impl Flow for Queue {
         let profile = Arc::clone(&core.profile);
         let before = std::mem::replace(&mut self.slurm, slurm::Slurm::of(profile.slurm.as_ref()));
         self.take_usage_of(before, core);
-        self.ahead = slots::FutureEnds::default();
+        self.futures = slots::Futures::default();
         self.preempting.begin_anew();
         self.queue = WaitQueue::new(profile.scheduler.discipline, &profile.scheduler.order);
         self.analyse_pass.follow(profile.passes.analyse);

@@ -33,6 +33,8 @@ struct NodeEnds {
     /// The version of the node's status, and the ended attempts whose claims on the node are assumed to be free.
     version: u64,
     kept: SmallVec<[AttemptId; 1]>,
+    /// The running replicas on the node that are assumed to be gone.
+    gone: SmallVec<[ReplicaIndex; 1]>,
     ends: SmallVec<[AttemptEndTime; 4]>,
     /// Changes to a new number whenever the line changes.
     generation: u64,
@@ -109,7 +111,8 @@ impl Rooms {
     }
 }
 
-/// The futures of all nodes, and the room of each demand by its number.
+/// The futures of all nodes, and the room of each demand by its number. Running replicas that may be preempted can be
+/// assumed to be gone.
 #[derive(Default)]
 pub struct FutureEnds {
     generation: u64,
@@ -121,17 +124,21 @@ pub struct FutureEnds {
     ends: Vec<End>,
     /// For each node, the attempts whose claims are assumed to be free already.
     kept: Vec<(NodeId, AttemptId)>,
+    /// The running replicas that are assumed to be gone, in order.
+    gone: Vec<ReplicaIndex>,
     rooms: Vec<Option<Box<Rooms>>>,
 }
 
 impl FutureEnds {
-    /// Reads the current state of all nodes and attempts.
-    pub fn begin(&mut self, core: &Core) {
+    /// Reads the current state of all nodes and attempts. The replicas in `gone`, which are in order, count as gone.
+    pub fn begin(&mut self, core: &Core, gone: Vec<ReplicaIndex>) {
+        self.gone = gone;
         self.has_pools = core.fleet.has_unified_gpus();
         self.lines.resize_with(core.fleet.len(), NodeEnds::default);
         let mut running: Vec<ReplicaIndex> = core.nodes.iter().flat_map(|node| node.replicas.iter().copied()).collect();
         running.sort_unstable();
         running.dedup();
+        running.retain(|index| self.gone.binary_search(index).is_err());
         self.ends.clear();
         self.ends.extend(running.into_iter().filter_map(|index| end_of(core, index)));
         self.ends.sort_unstable_by_key(|end| end.at);
@@ -143,6 +150,11 @@ impl FutureEnds {
         for node in 0..core.fleet.len() {
             self.update_node(core, NodeId::new(node));
         }
+    }
+
+    /// The running replicas that are assumed to be gone.
+    pub fn gone(&self) -> &[ReplicaIndex] {
+        &self.gone
     }
 
     /// Adds a replica that has just begun.
@@ -165,15 +177,23 @@ impl FutureEnds {
         let kept = &self.kept[self.kept.partition_point(|(other, _)| *other < node)..];
         let kept: SmallVec<[AttemptId; 1]> =
             kept.iter().take_while(|(other, _)| *other == node).map(|(_, attempt)| *attempt).collect();
-        let replicas = core.nodes[node.index()].replicas.iter();
-        let mut ends: SmallVec<[AttemptEndTime; 4]> = replicas.filter_map(|index| moment_of(core, *index)).collect();
+        let replicas = core.nodes[node.index()].replicas.iter().copied();
+        let is_gone = |index: &ReplicaIndex| self.gone.binary_search(index).is_ok();
+        let mut gone: SmallVec<[ReplicaIndex; 1]> = replicas.clone().filter(is_gone).collect();
+        gone.sort_unstable();
+        let stays = replicas.filter(|index| !is_gone(index));
+        let mut ends: SmallVec<[AttemptEndTime; 4]> = stays.filter_map(|index| moment_of(core, index)).collect();
         ends.sort_unstable();
-        let is_same = line.generation > 0 && line.version == version && line.kept == kept && line.ends == ends;
+        let is_same = line.generation > 0
+            && line.version == version
+            && line.kept == kept
+            && line.gone == gone
+            && line.ends == ends;
         if is_same {
             return;
         }
         self.generation += 1;
-        *line = NodeEnds { version, kept, ends, generation: self.generation, cores: SmallVec::new() };
+        *line = NodeEnds { version, kept, gone, ends, generation: self.generation, cores: SmallVec::new() };
         let mut cores = SmallVec::new();
         let shape = &core.fleet.node(node).shape;
         each_status(core, node, line, |status| cores.push(status.cpu_free(shape)));
@@ -292,11 +312,7 @@ impl FutureEnds {
         mut fits: impl FnMut(Option<AttemptEndTime>) -> bool,
     ) -> Option<(SimTime, Option<AttemptEndTime>)> {
         let now = table.now;
-        let over = match table.options.outlook {
-            Outlook::FromStart if from > now => self.ends.partition_point(|end| end.at.0 <= from),
-            Outlook::FromStart | Outlook::FromNow => 0,
-        };
-        let by = over.checked_sub(1).map(|last| self.ends[last].at);
+        let (over, by) = self.over_by(from, table);
         if fits(by) {
             return Some((now, by));
         }
@@ -317,6 +333,15 @@ impl FutureEnds {
             }
         }
         None
+    }
+
+    /// How many ends count as over for a replica that may begin from a time on, and the last of them.
+    pub fn over_by(&self, from: SimTime, table: &Table) -> (usize, Option<AttemptEndTime>) {
+        let over = match table.options.outlook {
+            Outlook::FromStart if from > table.now => self.ends.partition_point(|end| end.at.0 <= from),
+            Outlook::FromStart | Outlook::FromNow => 0,
+        };
+        (over, over.checked_sub(1).map(|last| self.ends[last].at))
     }
 
     /// Groups ends that are close together, starting with `next`. Only ends on these nodes count. A group ends before
@@ -363,6 +388,7 @@ fn placement_of(core: &Core, running: ReplicaIndex) -> &Placement {
 fn status_now(core: &Core, node: NodeId, line: &NodeEnds) -> NodeStatus {
     let mut status = core.fleet.node(node).status.clone();
     line.kept.iter().for_each(|attempt| give_back(core, &mut status, (node, &core.kept.claims[attempt])));
+    line.gone.iter().for_each(|replica| give_back(core, &mut status, (node, placement_of(core, *replica))));
     status
 }
 

@@ -11,6 +11,10 @@ pub fn insert(set: &mut [u64], node: NodeId) {
     set[node.index() / BITS] |= 1 << (node.index() % BITS);
 }
 
+pub fn remove(set: &mut [u64], node: NodeId) {
+    set[node.index() / BITS] &= !(1 << (node.index() % BITS));
+}
+
 pub fn contains(set: &[u64], node: NodeId) -> bool {
     set[node.index() / BITS] >> (node.index() % BITS) & 1 == 1
 }

@@ -14,6 +14,9 @@
 //! Slots begin at time zero, which stands for a whole minute of the day. Not modelled: licenses, user limits, job
 //! arrays that are planned as one, and passes that release their locks for a time.
 //!
+//! A job that may preempt running ones is planned as if they were gone ([`futures`]). If it could then begin now, they are
+//! preempted, and the job reserves its nodes from now on. It begins in a later pass.
+//!
 //! A pass stops after the last job that could begin now beside the reservations made so far. A later reservation would
 //! hold back no other job. The future of each node is kept from pass to pass ([`ahead`]), so the fleet need not be
 //! copied. Only a demand about which single nodes do not decide, such as a gang of unequal tasks, is judged on a copy of
@@ -22,6 +25,7 @@
 
 mod ahead;
 pub(super) mod bits;
+mod futures;
 pub(super) mod plain;
 mod planned;
 mod search;
@@ -34,12 +38,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::queue::Queue;
-use crate::queue::slurm::InPartition;
-pub use ahead::FutureEnds;
+use crate::queue::slurm::{InPartition, Preemptor};
+use bits::{insert, word_count};
 use dryrack_event::Reason;
 use dryrack_ids::NodeId;
 use dryrack_scheduler::{Caching, Candidate, GangPlaces, Grouping, asks_for_itself, asks_for_readiness};
 use dryrack_units::{SimDuration, SimTime};
+use futures::Future;
+pub use futures::Futures;
 use plain::{fleet_of, plan_plainly};
 use planned::Plan;
 use search::plan;
@@ -57,10 +63,6 @@ impl Reserved {
         !core.profile.scheduler.slots.one_reservation_per_job || !matches!(plan, Plan::Reserve(..)) || is_first()
     }
 }
-
-/// For each demand, the time until which enough nodes that have room for it now have no reservation. The number is the
-/// count of changes in the pass when this was computed.
-type FreeUntil = BTreeMap<u32, (u32, SimTime)>;
 
 impl Queue {
     pub(in crate::queue) fn backfill_slots(&mut self, core: &mut Core) {
@@ -87,12 +89,17 @@ impl Queue {
             if !core.store.waits_in_queue(index) || self.denied(core, *own).is_some() {
                 continue;
             }
-            let plan = plan_plainly(core, index, &table, self.ground_of(core, *own));
+            let preemptible = self.preemptible_by(core, *own);
+            let plan = plan_plainly(core, index, &table, self.ground_of(core, *own), &preemptible);
             if !reserved.admits(core, index, &plan) {
                 continue;
             }
             match plan {
                 Plan::Start(candidate, free) => self.start_in_slots(core, *own, candidate, &free),
+                Plan::Preempt(nodes, free) => {
+                    self.preempt_on(core, *own, &free);
+                    table.reserve(now, limit_of(core, index), &nodes);
+                }
                 Plan::Reserve(start, nodes) => table.reserve(start, limit_of(core, index), &nodes),
                 Plan::Nothing => {}
             }
@@ -104,24 +111,25 @@ impl Queue {
         let mut table = Table::new(now, core.profile.scheduler.slots, core.fleet.len());
         let mut plain = (core.deciding.caching == Caching::Paranoid)
             .then(|| plain::Table::new(now, core.profile.scheduler.slots, core.fleet.len()));
-        let mut ahead = std::mem::take(&mut self.ahead);
-        ahead.begin(core);
-        let mut trial = None;
-        // Demands, limits and partitions for which no plan was found, with the number of changes in the pass at that time.
-        let mut in_vain: BTreeMap<(u32, SimDuration, usize), u32> = BTreeMap::new();
-        let mut open = FreeUntil::new();
+        let mut futures = std::mem::take(&mut self.futures);
+        futures.begin(core);
+        // Demands, limits, partitions and preemptors for which no plan was found, with the number of changes in the pass at
+        // that time.
+        let mut in_vain: BTreeMap<(u32, SimDuration, usize, Option<Preemptor>), u32> = BTreeMap::new();
         let mut reserved = Reserved::default();
         let mut changes = 0;
         let mut left = waiting;
         loop {
             while let Some((last, before)) = left.split_last()
                 && !(core.store.waits_in_queue(last.replica)
-                    && may_start(core, &mut ahead, (&table, changes), &mut open, last.replica))
+                    && may_start(core, self.futures_of(&mut futures, core, *last), (&table, changes), last.replica))
             {
                 if let Some(plain) = plain.as_ref().filter(|_| core.store.waits_in_queue(last.replica)) {
                     let attempt = core.store[last.replica].attempt_id();
                     let ground = self.ground_of(core, *last);
-                    let starts = matches!(plan_plainly(core, last.replica, plain, ground), Plan::Start(..));
+                    let preemptible = self.preemptible_by(core, *last);
+                    let plan = plan_plainly(core, last.replica, plain, ground, &preemptible);
+                    let starts = matches!(plan, Plan::Start(..) | Plan::Preempt(..));
                     assert!(!starts, "{attempt} is left out, and would start");
                 }
                 left = before;
@@ -133,13 +141,15 @@ impl Queue {
             if !core.store.waits_in_queue(index) || self.denied(core, *own).is_some() {
                 continue;
             }
-            let plan = match in_vain.get(&(demand, length, own.section)) {
+            let alike = (demand, length, own.section, self.preemptor(core, *own));
+            let plan = match in_vain.get(&alike) {
                 Some(then) if *then == changes => Plan::Nothing,
-                _ => plan(core, index, (&mut ahead, &mut trial), &table, self.ground_of(core, *own)),
+                _ => plan(core, index, self.futures_of(&mut futures, core, *own), &table, self.ground_of(core, *own)),
             };
             if let Some(plain) = &plain {
                 let attempt = core.store[index].attempt_id();
-                let plainly = plan_plainly(core, index, plain, self.ground_of(core, *own));
+                let preemptible = self.preemptible_by(core, *own);
+                let plainly = plan_plainly(core, index, plain, self.ground_of(core, *own), &preemptible);
                 assert_eq!(plan, plainly, "{attempt}: the plan is not the plain one");
             }
             if !reserved.admits(core, index, &plan) {
@@ -150,22 +160,38 @@ impl Queue {
                 Plan::Start(candidate, free) => {
                     self.start_in_slots(core, *own, candidate, &free);
                     if core.store[index].placement.is_some() {
-                        ahead.enter(core, index);
+                        futures.enter(core, index, |own| self.preempts(core, own, index));
                     }
                 }
-                Plan::Reserve(start, nodes) => {
-                    let mut set = vec![0; table.words()];
-                    nodes.iter().for_each(|node| bits::insert(&mut set, *node));
-                    table.reserve(start, length, &set);
-                    plain.iter_mut().for_each(|plain| plain.reserve(start, length, &nodes));
+                Plan::Preempt(nodes, free) => {
+                    self.preempt_on(core, *own, &free);
+                    futures.after_preemption(core);
+                    reserve((&mut table, plain.as_mut()), (now, length), &nodes);
                 }
+                Plan::Reserve(start, nodes) => reserve((&mut table, plain.as_mut()), (start, length), &nodes),
                 Plan::Nothing if !asks_for_itself(&core.profile.scheduler, core.store.demand(demand)) => {
-                    in_vain.insert((demand, length, own.section), changes);
+                    in_vain.insert(alike, changes);
                 }
                 Plan::Nothing => {}
             }
         }
-        self.ahead = ahead;
+        self.futures = futures;
+    }
+
+    fn futures_of<'f>(
+        &self,
+        futures: &'f mut Futures,
+        core: &Core,
+        own: InPartition,
+    ) -> (&'f mut Future, Option<&'f mut Future>) {
+        futures.of(core, (own, self.preemptor(core, own)), || self.preemptible_by(core, own))
+    }
+
+    /// Preempts jobs so that a replica can start on some of these nodes later.
+    fn preempt_on(&mut self, core: &mut Core, own: InPartition, free: &[NodeId]) {
+        let mut blocked = vec![u64::MAX; word_count(core.fleet.len())];
+        free.iter().for_each(|node| bits::remove(&mut blocked, *node));
+        self.preempt_for(core, own, &blocked);
     }
 
     fn start_in_slots(&mut self, core: &mut Core, own: InPartition, candidate: Candidate, free: &[NodeId]) {
@@ -184,17 +210,28 @@ impl Queue {
     }
 }
 
-/// Whether a replica may fit now beside all reservations, by the room of single nodes. A replica that does not fit now will not fit later in the pass
+fn reserve(
+    (table, plain): (&mut Table, Option<&mut plain::Table>),
+    (start, length): (SimTime, SimDuration),
+    nodes: &[NodeId],
+) {
+    let mut set = vec![0; table.words()];
+    nodes.iter().for_each(|node| insert(&mut set, *node));
+    table.reserve(start, length, &set);
+    plain.into_iter().for_each(|plain| plain.reserve(start, length, nodes));
+}
+
+/// Whether a replica may fit now beside all reservations, by the room of single nodes, or if it preempts jobs. A replica that does not fit now will not fit later in the pass
 /// either, because the pass only takes and reserves more. `changes` is the number of placements and reservations that
 /// the pass has made so far.
 fn may_start(
     core: &Core,
-    ahead: &mut FutureEnds,
+    (plain, preempting): (&mut Future, Option<&mut Future>),
     (table, changes): (&Table, u32),
-    open: &mut FreeUntil,
     index: ReplicaIndex,
 ) -> bool {
     let number = core.store[index].demand;
+    let Future { ends: ahead, open, .. } = preempting.unwrap_or(plain);
     if !ahead.count_room(core, number) {
         return true;
     }

@@ -155,8 +155,15 @@ fn in_seconds(held: HeldPlacement) -> (SimTime, ReplicaIndex, Placement) {
     (until, held.replica, held.placement)
 }
 
-/// Plans a replica. Tries every time and every end from the beginning, each on a copy of the fleet.
-pub(super) fn plan_plainly(core: &Core, index: ReplicaIndex, table: &Table, ground: Option<Ground<'_>>) -> Plan {
+/// Plans a replica that may preempt the replicas in `preemptible`. Tries every time and every end from the beginning,
+/// each on a copy of the fleet.
+pub(super) fn plan_plainly(
+    core: &Core,
+    index: ReplicaIndex,
+    table: &Table,
+    ground: Option<Ground<'_>>,
+    preemptible: &[ReplicaIndex],
+) -> Plan {
     let job = core.store[index].job;
     let length = core.store[job].spec.estimate.unwrap_or(YEAR);
     let usable = |from: SimTime| match ground {
@@ -171,7 +178,8 @@ pub(super) fn plan_plainly(core: &Core, index: ReplicaIndex, table: &Table, grou
         let (free, later) = table.free_for(from, length, &usable(from));
         let opens = ground.and_then(|ground| ground.opens(from, length, table.options.resolution));
         let later = earlier(later, opens.filter(|opens| *opens < table.now.saturating_add(table.options.window)));
-        let Some((start, candidate)) = first_start(core, index, &free, (from, table)) else {
+        let first = first_start(core, index, &free, (from, table), preemptible);
+        let Some(Found { start, candidate, preempts }) = first else {
             let Some(later) = later else { return Plan::Nothing };
             from = later;
             continue;
@@ -179,7 +187,12 @@ pub(super) fn plan_plainly(core: &Core, index: ReplicaIndex, table: &Table, grou
         let mut start = start.max(from);
         let mut later = later;
         if start <= table.now && !is_completing(core, &candidate) {
-            return Plan::Start(candidate, free.nodes());
+            return match preempts {
+                true => {
+                    Plan::Preempt(candidate.placement.claims().iter().map(|claim| claim.node).collect(), free.nodes())
+                }
+                false => Plan::Start(candidate, free.nodes()),
+            };
         }
         if start <= table.now {
             (start, later) = (table.now.saturating_add(SECOND), None);
@@ -231,27 +244,52 @@ pub(in crate::queue) fn fleet_with_only(core: &Core, free: &Nodes) -> Fleet {
     fleet
 }
 
+/// When and where a replica fits.
+struct Found {
+    start: SimTime,
+    candidate: Candidate,
+    /// Whether it fits only if jobs are preempted.
+    preempts: bool,
+}
+
+/// A fleet, and the attempts that will end on it, in order of their time limits.
+type Future = (Fleet, Vec<(SimTime, ReplicaIndex, Placement)>);
+
+/// The fleet for a replica that may begin from a time on, without the replicas in `gone`.
+fn future(core: &Core, free: &Nodes, (from, table): (SimTime, &Table), gone: &[ReplicaIndex]) -> Future {
+    let mut fleet = fleet_of(core, free);
+    let (away, held) = held_until(core).into_iter().map(in_seconds).partition(|(_, replica, _)| gone.contains(replica));
+    let (away, mut held): (Vec<_>, Vec<_>) = (away, held);
+    let mut release = |placement: Placement| placement.claims().iter().for_each(|claim| fleet.release(claim));
+    away.into_iter().for_each(|(.., placement)| release(placement));
+    held.sort_unstable_by_key(|(until, replica, _)| (*until, *replica));
+    held.retain(|(until, ..)| *until < SimTime::MAX);
+    if table.options.outlook == Outlook::FromStart && from > table.now {
+        let over = held.partition_point(|(until, ..)| *until <= from);
+        held.drain(..over).for_each(|(.., placement)| release(placement));
+    }
+    (fleet, held)
+}
+
 /// When and where a replica that may begin from a time on fits on these nodes, if all attempts end at their time
-/// limits.
+/// limits. It may preempt the replicas in `preemptible`.
 fn first_start(
     core: &Core,
     index: ReplicaIndex,
     free: &Nodes,
     (from, table): (SimTime, &Table),
-) -> Option<(SimTime, Candidate)> {
+    preemptible: &[ReplicaIndex],
+) -> Option<Found> {
     let now = table.now;
-    let mut fleet = fleet_of(core, free);
-    let mut held: Vec<(SimTime, ReplicaIndex, Placement)> = held_until(core).into_iter().map(in_seconds).collect();
-    held.sort_unstable_by_key(|(until, replica, _)| (*until, *replica));
-    held.retain(|(until, ..)| *until < SimTime::MAX);
-    if table.options.outlook == Outlook::FromStart && from > now {
-        let over = held.partition_point(|(until, ..)| *until <= from);
-        for (.., placement) in held.drain(..over) {
-            placement.claims().iter().for_each(|claim| fleet.release(claim));
-        }
-    }
+    let (mut fleet, mut held) = future(core, free, (from, table), &[]);
     if let Some(candidate) = judge_on(core, index, &fleet) {
-        return Some((now, candidate));
+        return Some(Found { start: now, candidate, preempts: false });
+    }
+    if !preemptible.is_empty() {
+        (fleet, held) = future(core, free, (from, table), preemptible);
+        if let Some(candidate) = judge_on(core, index, &fleet) {
+            return Some(Found { start: now, candidate, preempts: true });
+        }
     }
     let mut reach = None;
     let mut close = CLOSE;
@@ -278,7 +316,8 @@ fn first_start(
         }
         if let Some(candidate) = judge_on(core, index, &fleet) {
             // An attempt that is over its time limit is about to end.
-            return Some((last.max(now.saturating_add(SECOND)), candidate));
+            let start = last.max(now.saturating_add(SECOND));
+            return Some(Found { start, candidate, preempts: false });
         }
     }
     None

@@ -2,6 +2,7 @@
 
 use super::ahead::{AttemptEndTime, FutureEnds, Rooms};
 use super::bits::{insert, nodes_of};
+use super::futures::Future;
 use super::plain::plan_plainly;
 use super::planned::Plan;
 use super::table::{SlotSearch, Table};
@@ -15,24 +16,26 @@ use dryrack_ids::NodeId;
 use dryrack_scheduler::{Candidate, is_by_room, nodes_among_neighbours, place_among_neighbours};
 use dryrack_units::SimTime;
 
-/// Plans a replica on the nodes of `ground`, or on all nodes if it is `None`.
+/// Plans a replica on the nodes of `ground`, or on all nodes if it is `None`. In the second future, the jobs that it may
+/// preempt are gone.
 pub fn plan(
     core: &Core,
     index: ReplicaIndex,
-    (ahead, trial): (&mut FutureEnds, &mut Option<Trial>),
+    (plain, preempting): (&mut Future, Option<&mut Future>),
     table: &Table,
     ground: Option<Ground<'_>>,
 ) -> Plan {
-    let number = core.store[index].demand;
-    if !ahead.count_room(core, number) {
-        return plan_plainly(core, index, &table.plainly(), ground);
+    let (number, length) = (core.store[index].demand, limit_of(core, index));
+    if !plain.ends.count_room(core, number) {
+        let preemptible = preempting.map_or(&[][..], |future| future.ends.gone());
+        return plan_plainly(core, index, &table.plainly(), ground, preemptible);
     }
-    let (ahead, rooms, length) = (&*ahead, ahead.known(number), limit_of(core, index));
+    let mut searches = Searches::new(core, index, plain, preempting);
+    let (rooms, tasks) = (searches.main.rooms, searches.main.tasks);
     if rooms.most == 0 {
         return Plan::Nothing;
     }
-    let mut search = Search::new(core, index, (ahead, rooms), trial);
-    let least = search.tasks.div_ceil(rooms.most);
+    let least = tasks.div_ceil(rooms.most);
     let (mut free, mut nodes) = (vec![0; table.words()], vec![0; table.words()]);
     let end_of_window = table.now.saturating_add(table.options.window);
     let opens = |from: SimTime| {
@@ -50,15 +53,17 @@ pub fn plan(
                 continue;
             }
         };
-        let first = ahead.first_start(rooms, (&free, least), (from, table), |by| search.fits(&free, by));
-        let Some((start, by)) = first else {
+        let Some(Found { start, by, search: found, preempts }) = searches.first((&free, least), (from, table)) else {
             let Some(later) = later else { return Plan::Nothing };
             from = later;
             continue;
         };
         let mut start = start.max(from);
-        if start <= table.now && !is_completing_on(core, &search.nodes(&free, by)) {
-            return Plan::Start(search.place_now(&free), nodes_of(&free).collect());
+        if start <= table.now && !is_completing_on(core, &found.nodes(&free, by)) {
+            return match preempts {
+                true => Plan::Preempt(in_order(found.nodes(&free, by)), nodes_of(&free).collect()),
+                false => Plan::Start(found.place_now(&free), nodes_of(&free).collect()),
+            };
         }
         if start <= table.now {
             (start, later) = (table.now.saturating_add(SECOND), None);
@@ -70,7 +75,7 @@ pub fn plan(
         if start > end_of_window {
             return Plan::Nothing;
         }
-        let taken = search.nodes(&free, by);
+        let taken = found.nodes(&free, by);
         nodes.fill(0);
         taken.iter().for_each(|node| insert(&mut nodes, *node));
         if !table.is_taken(start, length, &nodes) {
@@ -83,6 +88,57 @@ pub fn plan(
         from = start;
     }
     Plan::Nothing
+}
+
+/// The searches for a place of one replica.
+struct Searches<'a> {
+    /// The search among what really runs, if the replica may preempt others.
+    present: Option<Search<'a>>,
+    /// The search in a future without the jobs that the replica may preempt.
+    main: Search<'a>,
+}
+
+/// When a replica fits.
+struct Found<'s, 'a> {
+    start: SimTime,
+    /// The end after which it fits; `None` if it fits now.
+    by: Option<AttemptEndTime>,
+    search: &'s mut Search<'a>,
+    /// Whether it fits only if jobs are preempted.
+    preempts: bool,
+}
+
+impl<'a> Searches<'a> {
+    fn new(
+        core: &'a Core,
+        index: ReplicaIndex,
+        plain: &'a mut Future,
+        preempting: Option<&'a mut Future>,
+    ) -> Searches<'a> {
+        let plain = Search::new(core, index, plain);
+        let Some(preempting) = preempting else { return Searches { present: None, main: plain } };
+        preempting.ends.count_room(core, core.store[index].demand);
+        Searches { present: Some(plain), main: Search::new(core, index, preempting) }
+    }
+
+    /// When the replica, which may begin from a time on, first fits on these nodes.
+    fn first<'s>(
+        &'s mut self,
+        (free, least): (&[u64], u32),
+        (from, table): (SimTime, &Table),
+    ) -> Option<Found<'s, 'a>> {
+        let preempts = self.present.is_some();
+        if let Some(present) = &mut self.present {
+            let (_, by) = present.ahead.over_by(from, table);
+            if present.fits(free, by) {
+                return Some(Found { start: table.now, by, search: present, preempts: false });
+            }
+        }
+        let search = &mut self.main;
+        let (ahead, rooms) = (search.ahead, search.rooms);
+        let (start, by) = ahead.first_start(rooms, (free, least), (from, table), |by| search.fits(free, by))?;
+        Some(Found { start, by, search, preempts })
+    }
 }
 
 /// The search for a place of one replica on given nodes.
@@ -100,13 +156,11 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(
-        core: &'a Core,
-        index: ReplicaIndex,
-        (ahead, rooms): (&'a FutureEnds, &'a Rooms),
-        trial: &'a mut Option<Trial>,
-    ) -> Search<'a> {
+    /// A search in a future in which the room for the replica has been counted.
+    fn new(core: &'a Core, index: ReplicaIndex, future: &'a mut Future) -> Search<'a> {
         let number = core.store[index].demand;
+        let (ahead, trial) = (&future.ends, &mut future.trial);
+        let rooms = ahead.known(number);
         let is_exact = is_by_room(&core.profile.scheduler, core.store.demand(number));
         let tasks = ahead.by_node(core, number).map_or(0, |demand| demand.tasks);
         Search { core, index, ahead, rooms, tasks, trial: (!is_exact).then_some(trial), judged: None }
@@ -133,8 +187,8 @@ impl<'a> Search<'a> {
     }
 
     /// The place of the replica if it begins now on these nodes, where it was found to fit.
-    fn place_now(self, free: &[u64]) -> Candidate {
-        if let Some(judged) = self.judged {
+    fn place_now(&mut self, free: &[u64]) -> Candidate {
+        if let Some(judged) = self.judged.take() {
             return judged;
         }
         let replica = &self.core.store[self.index];

@@ -19,6 +19,7 @@ mod limits;
 mod partitions;
 mod pass;
 mod preempt;
+mod preemptor;
 mod priority;
 mod section;
 mod usage;
@@ -35,6 +36,7 @@ use dryrack_scheduler::slurm::Multifactor;
 use dryrack_units::SimTime;
 pub(crate) use evaluate::never_starts;
 pub(super) use ground::Ground;
+pub(super) use preemptor::Preemptor;
 use section::ReservedNodes;
 pub(super) use visits::InPartition;
 

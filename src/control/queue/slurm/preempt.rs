@@ -1,4 +1,5 @@
-//! Preemption for the first job of a partition that does not fit: preempt/qos and preempt/partition_prio.
+//! Preemption for a job that does not fit: preempt/qos and preempt/partition_prio. The main scheduler preempts for the first
+//! such job of each partition, and backfilling for each job that could begin now.
 //!
 //! Running jobs that may be stopped for it are taken away one by one, the least valuable first, until it would fit. Then
 //! each one that is not needed is spared, the last first. Jobs are requeued or cancelled at once, or after their grace
@@ -10,6 +11,7 @@
 
 use super::InPartition;
 use super::cluster::{Slurm, held_by};
+use super::preemptor::Preemptor;
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::core::timer::Timer;
@@ -21,7 +23,7 @@ use crate::queue::slots::plain::{Nodes, fleet_of};
 use crate::queue::slots::time::{SECOND, down_to, limit_of};
 use dryrack_event::{Event, Outcome, Phase, Reason};
 use dryrack_fleet::{Fleet, Placement};
-use dryrack_scheduler::slurm::{PreemptMode, Ranked, SlurmOptions};
+use dryrack_scheduler::slurm::{PreemptMode, PreemptType, Ranked, SlurmOptions};
 use dryrack_units::{SimDuration, SimTime};
 
 impl Slurm {
@@ -52,9 +54,38 @@ fn release(fleet: &mut Fleet, placement: &Placement) {
 }
 
 impl Queue {
+    /// What decides which jobs this one may preempt. `None` if it preempts nobody.
+    pub(in crate::queue) fn preemptor(&self, core: &Core, own: InPartition) -> Option<Preemptor> {
+        let (slurm, options) = (self.slurm.as_ref()?, core.profile.slurm.as_ref()?);
+        match options.preempt_type? {
+            PreemptType::PartitionPrio => Some(Preemptor::Partition(own.section)),
+            PreemptType::Qos => {
+                let qos = slurm.ranked(options, core, own.replica, own.section).qos?;
+                let number = options.qos.iter().position(|other| other.name == qos.name)?;
+                (!qos.preempt.is_empty()).then_some(Preemptor::Qos(number))
+            }
+        }
+    }
+
+    /// Whether a waiting job may preempt this running one now, or already has.
+    pub(in crate::queue) fn preempts(&self, core: &Core, own: InPartition, running: ReplicaIndex) -> bool {
+        let (Some(slurm), Some(options)) = (&self.slurm, &core.profile.slurm) else { return false };
+        let head = slurm.ranked(options, core, own.replica, own.section);
+        let ran = core.now.checked_since(began(core, running)).unwrap_or_default();
+        holds(core, running) && options.preempts(head, slurm.ranked_running(options, core, running), ran).is_some()
+    }
+
+    /// The running jobs that a waiting job may preempt now or already has, in order of their numbers.
+    pub(in crate::queue) fn preemptible_by(&self, core: &Core, own: InPartition) -> Vec<ReplicaIndex> {
+        if self.preemptor(core, own).is_none() {
+            return Vec::new();
+        }
+        core.holders().into_iter().filter(|index| self.preempts(core, own, *index)).collect()
+    }
+
     /// Preempts jobs so that a replica that does not fit can start later. `blocked` are the nodes that are kept for other
     /// jobs.
-    pub(super) fn preempt_for(&mut self, core: &mut Core, head: InPartition, blocked: &[u64]) {
+    pub(in crate::queue) fn preempt_for(&mut self, core: &mut Core, head: InPartition, blocked: &[u64]) {
         let Some(victims) = self.victims_in_slurm(core, head, blocked) else { return };
         for (victim, mode) in victims {
             self.preempt_in_slurm(core, victim, head.replica, mode);
