@@ -1,14 +1,14 @@
 //! Recordings of real Slurms with random workloads, compared with the predictions of the profiles: `tests/slurm/record`
 //! wrote the recordings in `tests/data/slurm`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use crate::slurm_sites;
 use dryrack_control::Trigger;
 use dryrack_engine::{Records, Rehearsal, RunOptions, run};
-use dryrack_event::{Input, Record, RecordBody};
+use dryrack_event::{Event, Input, Record, RecordBody};
 use dryrack_metrics::RunAccount;
 use dryrack_scenario::{Options, load_text};
 use dryrack_units::{SimDuration, SimTime};
@@ -35,6 +35,9 @@ const SCHEDULING_PERIOD: i64 = 1000;
 const ANOTHER: i64 = 500;
 const SECONDS_2: SimDuration = SimDuration::from_secs(2);
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data");
+/// How long the nodes of a killed job are completing: the shortest time in the logs of the recordings, which have 22 to 75 ms.
+/// The main scheduler runs when it is over, and only recorded clocks have that pass. So without them, it takes no time.
+const KILLED: &str = ", stop: 22ms";
 /// The order of two starts counts only if they differ by more than this, in milliseconds.
 const APART: i64 = 2000;
 
@@ -66,6 +69,10 @@ struct Recorded {
     /// The pass that started it.
     by: String,
     on: String,
+    /// How long it was told to sleep.
+    sleep: i64,
+    /// The place of the job that preempted it.
+    preempted_by: Option<usize>,
 }
 
 /// The clocks of a rehearsal: its own, from their last observed ticks before the first submission, or the recorded
@@ -119,6 +126,8 @@ impl Recording {
                 end: number("end_ms"),
                 by: row["by"].clone(),
                 on: row["on"].clone(),
+                sleep: number("sleep_ms"),
+                preempted_by: row.get("preempted_by").and_then(|by| by.parse::<usize>().ok()).map(|by| by - 1),
             }
         };
         let is_newer = text.starts_with("# slurm-wlm 24.11.");
@@ -183,8 +192,15 @@ impl Recording {
         Some(["main", "backfill"].map(of))
     }
 
-    /// How long a job held its nodes; if passes were recorded, from the beginning of the pass that started it.
-    fn lasts(job: &Recorded, clocks: Clocks<'_>) -> i64 {
+    /// How long a job held its nodes; if passes were recorded, from the beginning of the pass that started it. A preempted
+    /// job would have held them as much longer than it was told to sleep as the other jobs did in the median.
+    fn lasts(&self, job: &Recorded, clocks: Clocks<'_>) -> i64 {
+        if job.preempted_by.is_some() {
+            let whole = self.jobs.iter().filter(|job| job.preempted_by.is_none());
+            let mut longer: Vec<i64> = whole.map(|job| job.end - job.start - job.sleep).collect();
+            longer.sort_unstable();
+            return job.sleep + longer[longer.len() / 2];
+        }
         let began = match clocks {
             Clocks::Prediction => None,
             Clocks::Recorded([main, backfill]) => {
@@ -206,13 +222,14 @@ impl Recording {
         text.push_str("jobs:\n");
         for (place, job) in self.jobs.iter().enumerate() {
             let Recorded { nodes, gpus, limit, nice, words, submit, .. } = job;
-            let (gang, lasts) = (if *nodes > 1 { ", gang: spread" } else { "" }, Recording::lasts(job, clocks));
+            let stop = if self.has_preemption() && matches!(clocks, Clocks::Recorded(_)) { KILLED } else { "" };
+            let (gang, lasts) = (if *nodes > 1 { ", gang: spread" } else { "" }, self.lasts(job, clocks));
             // Under priority/multifactor, earlier submissions do not count by themselves.
             let priority = if self.is_basic() { -(place as i64) } else { 0 } - nice;
             writeln!(
                 text,
                 "  - {{name: j{place}, at: {submit}ms, tasks: {nodes}{gang}, cpus: 1, gpus: {gpus}, \
-                 estimate: {limit}m, duration: {lasts}ms, priority: {priority}{words}}}"
+                 estimate: {limit}m, duration: {lasts}ms, priority: {priority}{words}{stop}}}"
             )
             .expect("text");
         }
@@ -236,6 +253,25 @@ impl Recording {
             Prediction { start: milliseconds(replica.placed), end: milliseconds(replica.ended), on: nodes.join(" ") }
         };
         accounts.jobs.values().map(job).collect()
+    }
+
+    /// Which jobs are preempted, and by which.
+    fn predicted_preemptions(&self, clocks: Clocks<'_>) -> BTreeSet<(usize, usize)> {
+        let records = did(&rehearsal(&self.scenario(clocks), &self.profile(clocks)));
+        let pair = |record: &Record| match &record.said {
+            RecordBody::Event(Event::Preempted { attempt, by }) => Some((attempt.job.index(), by.job.index())),
+            _ => None,
+        };
+        records.iter().filter_map(pair).collect()
+    }
+
+    fn has_preemption(&self) -> bool {
+        self.jobs.iter().any(|job| job.preempted_by.is_some())
+    }
+
+    fn preemptions(&self) -> BTreeSet<(usize, usize)> {
+        let pair = |(place, job): (usize, &Recorded)| Some((place, job.preempted_by?));
+        self.jobs.iter().enumerate().filter_map(pair).collect()
     }
 
     fn compare(&self, clocks: Clocks<'_>) -> Agreement {
@@ -335,6 +371,8 @@ fn holds(recording: &Recording, found: &Agreement, is_carried: bool) -> bool {
         (Some(_), "backfill-3" | "backfill-4") => found.is_ordered(),
         // It is matched given its ticks. Without them, a pass begins at the moment at which priorities are computed.
         (Some(_), "aged-2") => found.is_ordered_by(90),
+        // A job starts although the reservation of another one should keep it out. It is not known why.
+        (Some(_), "preempting-2") => found.is_ordered(),
         // It is matched given its ticks. Without them, the clock drifts on a busy machine.
         (Some(_), "several-1") => found.is_ordered(),
         // Its passes take as long as the profile says on average, but not each one.
@@ -398,11 +436,17 @@ fn check(recordings: impl Iterator<Item = PathBuf>) {
         }
         if let Some(ticks) = Recording::ticks(&path) {
             let found = recording.compare(Clocks::Recorded(&ticks));
-            let line = found.line(&format!("{}, given its ticks", recording.name));
+            let mut line = found.line(&format!("{}, given its ticks", recording.name));
+            let (really, said) = (recording.preemptions(), recording.predicted_preemptions(Clocks::Recorded(&ticks)));
+            if !really.is_empty() {
+                let both = really.intersection(&said).count();
+                line += &format!("{} preemptions, {} predicted, {both} in common\n", really.len(), said.len());
+            }
             table += &line;
             let holds = match recording.name.as_str() {
                 // A node seems to have been completing for longer than 160 ms after the job 141.
-                "qos-2" => found.is_ordered(),
+                "qos-2" | "preempting-2" => found.is_ordered(),
+                "preempting-1" | "preempting-3" => found.on_the_same_nodes == recording.jobs.len(),
                 _ => found.is_ordered() && (found.is_timed() || !is_carried),
             };
             if !holds {

@@ -9,6 +9,15 @@ const PARTITIONS: &str = "slurm:
     - {name: rest, nodes: [n3, n4]}
 ";
 
+const PREEMPTING_PARTITIONS: &str = "slurm:
+  preempt_type: partition_prio
+  preempt_mode: cancel
+  partitions:
+    - {name: main, default: true, priority_tier: 1}
+    - {name: high, nodes: [n1, n2], priority_tier: 5}
+    - {name: rest, nodes: [n3, n4], priority_tier: 3}
+";
+
 const WEIGHTED_PARTITIONS: &str = "slurm:
   partitions:
     - {name: main, default: true, priority_job_factor: 10}
@@ -71,6 +80,7 @@ pub fn configuration(recording: &str, priorities: Option<i64>, reservations: Opt
     };
     match recording.split('-').next() {
         Some("partitions" | "several") => PARTITIONS.to_string(),
+        Some("preempting") => PREEMPTING_PARTITIONS.to_string(),
         Some("multifactor" | "ranked") => {
             let rest = "    weight_tres: {cpu: 300}\n    calc_period: 0s\n";
             [WEIGHTED_PARTITIONS, BY_AGE_AND_SIZE, rest].concat()

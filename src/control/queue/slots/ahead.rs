@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::bits::{contains, insert, nodes_of, word_count};
 use super::table::Table;
-use super::time::{CLOSE, SECOND, down_to};
+use super::time::{CLOSE, SECOND, down_to, is_stopping};
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::queue::backfill::kept::Bound;
@@ -33,7 +33,7 @@ struct NodeEnds {
     /// The version of the node's status, and the ended attempts whose claims on the node are assumed to be free.
     version: u64,
     kept: SmallVec<[AttemptId; 1]>,
-    /// The running replicas on the node that are assumed to be gone.
+    /// The replicas on the node that are assumed to be gone.
     gone: SmallVec<[ReplicaIndex; 1]>,
     ends: SmallVec<[AttemptEndTime; 4]>,
     /// Changes to a new number whenever the line changes.
@@ -124,20 +124,26 @@ pub struct FutureEnds {
     ends: Vec<End>,
     /// For each node, the attempts whose claims are assumed to be free already.
     kept: Vec<(NodeId, AttemptId)>,
-    /// The running replicas that are assumed to be gone, in order.
+    /// The running replicas that are assumed to be preempted, in order.
+    preempted: Vec<ReplicaIndex>,
+    /// The same and those that are stopping, in order. They are assumed to be gone.
     gone: Vec<ReplicaIndex>,
     rooms: Vec<Option<Box<Rooms>>>,
 }
 
 impl FutureEnds {
-    /// Reads the current state of all nodes and attempts. The replicas in `gone`, which are in order, count as gone.
-    pub fn begin(&mut self, core: &Core, gone: Vec<ReplicaIndex>) {
-        self.gone = gone;
+    /// Reads the current state of all nodes and attempts, as if the replicas in `preempted` were gone.
+    pub fn begin(&mut self, core: &Core, preempted: Vec<ReplicaIndex>) {
         self.has_pools = core.fleet.has_unified_gpus();
         self.lines.resize_with(core.fleet.len(), NodeEnds::default);
         let mut running: Vec<ReplicaIndex> = core.nodes.iter().flat_map(|node| node.replicas.iter().copied()).collect();
         running.sort_unstable();
         running.dedup();
+        self.gone.clear();
+        self.gone.extend(running.iter().copied().filter(|index| is_stopping(core, *index)));
+        self.gone.extend(&preempted);
+        self.gone.sort_unstable();
+        self.preempted = preempted;
         running.retain(|index| self.gone.binary_search(index).is_err());
         self.ends.clear();
         self.ends.extend(running.into_iter().filter_map(|index| end_of(core, index)));
@@ -152,9 +158,9 @@ impl FutureEnds {
         }
     }
 
-    /// The running replicas that are assumed to be gone.
-    pub fn gone(&self) -> &[ReplicaIndex] {
-        &self.gone
+    /// The running replicas that are assumed to be preempted.
+    pub fn preempted(&self) -> &[ReplicaIndex] {
+        &self.preempted
     }
 
     /// Adds a replica that has just begun.

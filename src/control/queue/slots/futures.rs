@@ -64,7 +64,7 @@ impl Futures {
             future.open.clear();
             future.ends.begin(core, preemptible());
         }
-        (&mut self.plain, (!future.ends.gone().is_empty()).then_some(future))
+        (&mut self.plain, (!future.ends.preempted().is_empty()).then_some(future))
     }
 
     /// Adds a replica that has just begun. `preempts` says whether a job may preempt it.

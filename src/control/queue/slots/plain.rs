@@ -2,7 +2,7 @@
 //! are checked against it.
 
 use super::planned::Plan;
-use super::time::{CLOSE, SECOND, YEAR, down_to, earlier};
+use super::time::{CLOSE, SECOND, YEAR, down_to, earlier, is_stopping};
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::queue::backfill::ends::{HeldPlacement, held_until};
@@ -220,14 +220,18 @@ pub(super) fn plan_plainly(
 /// Whether an attempt is completing on the nodes of the candidate, so that its resources are about to be free.
 fn is_completing(core: &Core, candidate: &Candidate) -> bool {
     let touched = |kept: &Placement| candidate.placement.claims().iter().any(|claim| kept.touches(claim.node));
-    core.kept.claims.values().any(touched)
+    let stops = |node: NodeId| core.nodes[node.index()].replicas.iter().any(|index| is_stopping(core, *index));
+    core.kept.claims.values().any(touched) || candidate.placement.claims().iter().any(|claim| stops(claim.node))
 }
 
-/// The fleet with only these nodes, and without the claims of completing attempts.
+/// The fleet with only these nodes, and without the claims of attempts that are completing or being stopped.
 pub(in crate::queue) fn fleet_of(core: &Core, free: &Nodes) -> Fleet {
     let mut fleet = fleet_with_only(core, free);
     for kept in core.kept.claims.values().flat_map(|kept| kept.claims()) {
         fleet.release(kept);
+    }
+    for index in core.holders().into_iter().filter(|index| is_stopping(core, *index)) {
+        core.store.placement_of(index).claims().iter().for_each(|claim| fleet.release(claim));
     }
     fleet
 }
@@ -258,7 +262,8 @@ type Future = (Fleet, Vec<(SimTime, ReplicaIndex, Placement)>);
 /// The fleet for a replica that may begin from a time on, without the replicas in `gone`.
 fn future(core: &Core, free: &Nodes, (from, table): (SimTime, &Table), gone: &[ReplicaIndex]) -> Future {
     let mut fleet = fleet_of(core, free);
-    let (away, held) = held_until(core).into_iter().map(in_seconds).partition(|(_, replica, _)| gone.contains(replica));
+    let held = held_until(core).into_iter().filter(|held| !is_stopping(core, held.replica));
+    let (away, held) = held.map(in_seconds).partition(|(_, replica, _)| gone.contains(replica));
     let (away, mut held): (Vec<_>, Vec<_>) = (away, held);
     let mut release = |placement: Placement| placement.claims().iter().for_each(|claim| fleet.release(claim));
     away.into_iter().for_each(|(.., placement)| release(placement));

@@ -6,7 +6,7 @@ use super::futures::Future;
 use super::plain::plan_plainly;
 use super::planned::Plan;
 use super::table::{SlotSearch, Table};
-use super::time::{SECOND, earlier, limit_of};
+use super::time::{SECOND, earlier, is_stopping, limit_of};
 use super::trial::Trial;
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
@@ -27,7 +27,7 @@ pub fn plan(
 ) -> Plan {
     let (number, length) = (core.store[index].demand, limit_of(core, index));
     if !plain.ends.count_room(core, number) {
-        let preemptible = preempting.map_or(&[][..], |future| future.ends.gone());
+        let preemptible = preempting.map_or(&[][..], |future| future.ends.preempted());
         return plan_plainly(core, index, &table.plainly(), ground, preemptible);
     }
     let mut searches = Searches::new(core, index, plain, preempting);
@@ -210,5 +210,6 @@ fn in_order(mut nodes: Vec<NodeId>) -> Vec<NodeId> {
 /// Whether an attempt is completing on these nodes, so that its resources are about to be free.
 fn is_completing_on(core: &Core, nodes: &[NodeId]) -> bool {
     let touched = |kept: &Placement| nodes.iter().any(|node| kept.touches(*node));
-    core.kept.claims.values().any(touched)
+    let stops = |node: &NodeId| core.nodes[node.index()].replicas.iter().any(|index| is_stopping(core, *index));
+    core.kept.claims.values().any(touched) || nodes.iter().any(stops)
 }

@@ -2,6 +2,7 @@
 
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
+use dryrack_event::Phase;
 use dryrack_units::{SimDuration, SimTime};
 
 /// Ends of attempts that are close together count as one end, at the last of them. They are close if they are within
@@ -16,6 +17,11 @@ pub const SECOND: SimDuration = SimDuration::from_secs(1);
 /// This time, rounded down to a multiple of the unit.
 pub fn down_to(at: SimTime, unit: SimDuration) -> SimTime {
     SimTime::from_nanos(at.as_nanos() / unit.as_nanos() * unit.as_nanos())
+}
+
+/// Whether a replica is being stopped. Its job is completing then, in Slurm's words.
+pub fn is_stopping(core: &Core, index: ReplicaIndex) -> bool {
+    core.store[index].phase == Phase::Stopping
 }
 
 /// The time limit of a replica.

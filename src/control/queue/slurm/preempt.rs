@@ -123,7 +123,7 @@ impl Queue {
         let open = ground.nodes(down_to(core.now, SECOND), limit_of(core, head)).into_iter();
         let open = Nodes::of(open.filter(|node| !contains(blocked, *node)), core.fleet.len());
         let mut fleet = fleet_of(core, &open);
-        let is_going = |index: &&ReplicaIndex| !holds(core, **index) || slurm.graced.contains_key(*index);
+        let is_going = |index: &&ReplicaIndex| slurm.graced.contains_key(*index);
         holders.iter().filter(is_going).for_each(|index| release(&mut fleet, core.store.placement_of(*index)));
         if judge_on(core, head, &fleet).is_some() {
             return None;
