@@ -403,6 +403,7 @@ fn finish(
             note: note.as_deref(),
             breaks: &lines,
             growth: growing.growth.as_ref(),
+            sure_end: &growing.sure_end(best),
             fleet: &words,
             choices: &named,
             throughout: growing.throughout(),

@@ -4,7 +4,7 @@ use super::exit::Failure;
 use super::planning::Planning;
 use dryrack_plan::{
     Answer, Comparison, Lasting, Row, cheapest_throughout, horizon_header, horizon_json, horizon_rows,
-    horizon_sentences, stops_being_enough,
+    horizon_sentences, stops_being_enough, sure_end,
 };
 use dryrack_report::PlanGrowth;
 use dryrack_scenario::Objective;
@@ -43,6 +43,11 @@ impl Growing {
         {
             answer.with_end(&end);
         }
+    }
+
+    /// How sure it is when the answer stops being enough; may be empty.
+    pub fn sure_end(&self, best: Option<&Row>) -> String {
+        best.map_or(String::new(), |row| sure_end(&self.lasting, row))
     }
 
     /// Begins the answer with the alternative that is cheapest over the horizon, if it is another one.

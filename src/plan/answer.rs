@@ -15,9 +15,8 @@ use super::order::unordered;
 use super::range_ends::has_more;
 use super::search::SearchResult;
 use super::summary::{Broken, Comparison, NEVER_RUN, Row, in_currency};
-use super::sure::how_sure;
+use super::sure::{SeedsKept, how_sure};
 use dryrack_expect::SeedShare;
-use dryrack_metrics::share_at_least;
 use dryrack_scenario::{Horizon, Objective, PlanFile};
 use dryrack_units::{counted, grouped};
 
@@ -234,8 +233,7 @@ pub fn figures(plan: &PlanFile, row: &Row) -> Vec<(String, String)> {
         let amount = in_currency(&grouped(&format!("{month:.0}")), plan.currency.as_deref());
         (amount, format!("{name} of a month (730 hours){rate}"))
     }));
-    if row.runs > 1 && row.is_random && !plan.asked.is_empty() {
-        let least = (share_at_least(row.kept, row.runs) * 100.0).floor();
+    if let Some(SeedsKept { least, .. }) = SeedsKept::of(row).filter(|_| !plan.asked.is_empty()) {
         let all = if row.resampled.is_some() { "all lists of this log" } else { "all" };
         let required = match plan.asked[..] {
             [one] if one != SeedShare::ALL => format!("; required: {one}"),
@@ -243,7 +241,7 @@ pub fn figures(plan: &PlanFile, row: &Row) -> Vec<(String, String)> {
         };
         figures.push((
             format!("{} of {}", row.kept, row.runs),
-            format!("seeds meet the constraints, so at least {least}% of {all} do (95% confidence){required}"),
+            format!("seeds meet the constraints, so at least {least} of {all} do (95% confidence){required}"),
         ));
     } else if !plan.asked.is_empty() {
         let same = if row.runs > 1 { "all give the same run" } else { "was run" };

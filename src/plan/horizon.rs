@@ -7,9 +7,8 @@ use super::left_undone::leaves_jobs_unfinished;
 use super::limits::{LimitedWaits, is_of_waiting, limits_a_wait};
 use super::range_ends::has_more;
 use super::summary::{Comparison, Row};
-use dryrack_metrics::share_at_least;
+use super::sure::SeedsKept;
 use dryrack_scenario::{Horizon, Objective, PlanFile};
-use dryrack_units::counted;
 use serde_json::{Value, json};
 
 /// How long an alternative meets all constraints.
@@ -112,7 +111,7 @@ fn steps(lasting: &[Lasting], objective: Objective, last: u32) -> (Vec<HorizonSt
 }
 
 /// When an alternative that meets all constraints today stops being enough, such as `it is no longer enough in month 7
-/// (2027-06)`.
+/// (2027-06)`, and how sure this is.
 pub fn stops_being_enough((plan, horizon): (&PlanFile, &Horizon), lasting: &[Lasting], row: &Row) -> Option<String> {
     let throughout = over_horizon(plan, horizon, lasting).rows.into_iter().find(|found| found.cell == row.cell);
     let cost = throughout.zip(plan.minimize).map(|(row, objective)| on_average(plan, &row, objective));
@@ -121,14 +120,27 @@ pub fn stops_being_enough((plan, horizon): (&PlanFile, &Horizon), lasting: &[Las
         true => (MEETS, "no longer meets the constraints"),
         false => (IS_ENOUGH, "is no longer enough"),
     };
-    Some(match &lasting.iter().find(|one| one.cell == row.cell)?.until {
+    let one = lasting.iter().find(|one| one.cell == row.cell)?;
+    let throughout = || one.in_each_month().map_or(String::new(), |sure| format!(". {sure}"));
+    Some(match &one.until {
         LastingUntil::End => {
-            format!("it {still} until the end of the horizon, {}{costs}", horizon.name(horizon.months))
+            format!("it {still} until the end of the horizon, {}{costs}{}", horizon.name(horizon.months), throughout())
         }
-        LastingUntil::Month { month, .. } => format!("it {no_longer} in {}", horizon.name(*month)),
+        LastingUntil::Month { month, .. } => format!("it {no_longer} in {}{}", horizon.name(*month), one.then(*month)),
         LastingUntil::Unknown { month, .. } => {
-            format!("it {still} until {}, and what follows is not known", horizon.name(month.checked_sub(1)?))
+            let last = horizon.name(month.checked_sub(1)?);
+            format!("it {still} until {last}, and what follows is not known{}", throughout())
         }
+    })
+}
+
+/// How sure it is that an alternative is no longer enough when it stops being so, for the figure of this month on a page; empty
+/// if it is enough throughout, or if nothing is random.
+pub fn sure_end(lasting: &[Lasting], row: &Row) -> String {
+    let one = lasting.iter().find(|one| one.cell == row.cell);
+    one.map_or(String::new(), |one| match one.until {
+        LastingUntil::Month { month, .. } => one.then(month),
+        LastingUntil::End | LastingUntil::Unknown { .. } => String::new(),
     })
 }
 
@@ -203,7 +215,7 @@ fn step_sentence(
         }
         (LastingUntil::End, None) => format!("{which}, until the end of the horizon, {}.", name_of(horizon.months)),
         (LastingUntil::Month { month, what, .. }, None) => {
-            let sure = step.lasting.how_sure(horizon, *month).unwrap_or_default();
+            let sure = step.lasting.before_and_then(horizon, *month).map_or(String::new(), |sure| format!(" {sure}."));
             format!("{which} until {}. In {}, {what}.{sure}", name_of(end), name_of(*month))
         }
         (LastingUntil::Unknown { why, .. }, None) => {
@@ -213,27 +225,63 @@ fn step_sentence(
 }
 
 impl Lasting {
-    /// A sentence about the share of all seeds with which all constraints hold in the last month that is enough and in the
-    /// first that is not. `None` if nothing is random, or there is one seed.
-    fn how_sure(&self, horizon: &Horizon, failing: u32) -> Option<String> {
-        let row = |month: u32| self.months.get(month as usize);
-        let (before, then) = (row(failing.checked_sub(1)?)?, row(failing)?);
-        if then.runs < 2 || !then.is_random {
-            return None;
+    /// With which share of all seeds all constraints hold in a month that is not enough; empty if nothing is random.
+    fn then(&self, month: u32) -> String {
+        let Some(row) = self.months.get(month as usize).filter(|row| row.is_random) else { return String::new() };
+        match SeedsKept::of(row) {
+            Some(then) => format!(
+                ": all constraints hold with {} then, so with at most {} {} (95% confidence)",
+                then.seeds(),
+                then.most,
+                then.all
+            ),
+            None => ", with the one seed of the plan, which does not show how sure this is".to_string(),
         }
-        let percent = |part: f64| part * 100.0;
-        let least = percent(share_at_least(before.kept, before.runs)).floor();
-        let most = percent(1.0 - share_at_least(then.runs - then.kept, then.runs)).ceil();
+    }
+
+    /// With which share of all seeds all constraints hold in the last month that is enough and in the first that is not. `None`
+    /// if nothing is random, or there is one seed.
+    fn before_and_then(&self, horizon: &Horizon, failing: u32) -> Option<String> {
+        let row = |month: u32| SeedsKept::of(self.months.get(month as usize)?);
+        let (before, then) = (row(failing.checked_sub(1)?)?, row(failing)?);
         Some(format!(
-            " In {}, all constraints held with {} of {}, so with at least {least}% of all seeds; in {} with {} of {}, so with at \
-             most {most}% of all seeds (95% confidence each).",
+            "In {}, all constraints held with {}, so with at least {} {}; in {} with {} of {}, so with at most {} (95% \
+             confidence each)",
             horizon.name(failing - 1),
-            before.kept,
-            counted(before.runs, "seed"),
+            before.seeds(),
+            before.least,
+            before.all,
             horizon.name(failing),
             then.kept,
             then.runs,
+            then.most,
         ))
+    }
+
+    /// With which share of all seeds all constraints hold in each month that is enough. `None` if nothing is random, or there is
+    /// one seed.
+    fn in_each_month(&self) -> Option<String> {
+        let enough = (0..).zip(&self.months).filter(|(month, _)| self.lasts(*month));
+        let seeds: Option<Vec<SeedsKept>> = enough.map(|(_, row)| SeedsKept::of(row)).collect();
+        let fewest = seeds?.into_iter().min_by_key(|month| month.kept)?;
+        let at_least = if fewest.kept == fewest.runs { "" } else { "at least " };
+        Some(format!(
+            "In each of these months, all constraints held with {at_least}{}, so with at least {} {} (95% confidence each)",
+            fewest.seeds(),
+            fewest.least,
+            fewest.all,
+        ))
+    }
+
+    /// The seeds of a month in `plan.json`.
+    fn seeds_json(&self, month: u32) -> Option<Value> {
+        let row = self.months.get(month as usize)?;
+        let mut value = json!({"month": month, "seeds": row.runs, "meet_all": row.kept});
+        if let Some(of) = SeedsKept::of(row) {
+            value["share_at_least"] = json!(of.at_least());
+            value["share_at_most"] = json!(of.at_most());
+        }
+        Some(value)
     }
 }
 
@@ -365,7 +413,10 @@ pub fn horizon_json(
             LastingUntil::Month { month, what, .. } => (Some(*month), Some(what), true),
             LastingUntil::Unknown { month, why } => (Some(*month), Some(why), false),
         };
+        let last = (0..=horizon.months).take_while(|month| one.lasts(*month)).last();
         let mut value = json!({"alternative": name, "breaks_in_month": month, "what": what, "is_known": known});
+        value["last_month_enough"] = last.and_then(|month| one.seeds_json(month)).into();
+        value["first_month_failing"] = month.filter(|_| known).and_then(|month| one.seeds_json(month)).into();
         if let Some(objective) = objective {
             value["cost_of_months"] = one.months.iter().map(|row| row.of(objective)).collect();
         }

@@ -69,7 +69,7 @@ pub use fleet_words::fleet_words;
 pub use helps::{Change, Changes, Saving, WaitTotal, changes, saved, sort as sort_savings};
 pub use horizon::{
     Lasting, LastingUntil, first_month, horizon_header, horizon_json, horizon_rows, horizon_sentences, of_month,
-    stops_being_enough,
+    stops_being_enough, sure_end,
 };
 pub use horizon_cost::cheapest_throughout;
 pub use idle_factors::{idle_factors, idle_sentence};

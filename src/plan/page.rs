@@ -23,6 +23,8 @@ pub struct PlanPage<'a> {
     /// A sentence and a command for each change that could break the answer.
     pub breaks: &'a [(String, String)],
     pub growth: Option<&'a PlanGrowth>,
+    /// How sure it is when the answer stops being enough; may be empty.
+    pub sure_end: &'a str,
     /// The machines of the answer; may be empty.
     pub fleet: &'a str,
     /// The cheapest alternative with each named value of a choice.
@@ -116,7 +118,7 @@ fn shown_figures(plan: &PlanFile, comparison: &Comparison, best: &Row, found: &P
     let end = found.growth.and_then(|growth| {
         let at = growth.header.iter().position(|name| *name == NO_LONGER_ENOUGH)?;
         let row = growth.rows.iter().find(|row| row[0] == best.name)?;
-        Some((row[at].clone(), "when the load has grown too much for it".to_string()))
+        Some((row[at].clone(), format!("when the load has grown too much for it{}", found.sure_end)))
     });
     // A long list of machines is only in the answer above.
     let is_short = (1..=40).contains(&found.fleet.len());

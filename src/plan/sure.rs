@@ -3,7 +3,7 @@
 
 use super::summary::Row;
 use dryrack_expect::SeedShare;
-use dryrack_metrics::share_at_least;
+use dryrack_metrics::{ResampledFrom, share_at_least};
 use dryrack_report::about;
 use dryrack_scenario::PlanFile;
 use dryrack_units::{SimDuration, counted};
@@ -21,18 +21,12 @@ pub(super) fn how_sure(plan: &PlanFile, row: &Row) -> String {
     if !row.is_random {
         return format!("{seeds}, which all give the same run, because nothing in it is random{}", of_sections(row));
     }
-    let least = (share_at_least(row.kept, row.runs) * 100.0).floor();
     let with = match (row.kept == row.runs, plan.asked.len()) {
         (true, _) => seeds,
         (false, 1) => format!("{} of {seeds}", row.kept),
         (false, _) => format!("{} of {seeds} at the same time", row.kept),
     };
-    let all = match row.resampled {
-        Some(from) => {
-            format!("of all lists that can be drawn from the {} of this log", counted(from.blocks as usize, "block"))
-        }
-        None => "of all seeds".to_string(),
-    };
+    let SeedsKept { least, all, .. } = SeedsKept::of(row).expect("more than one seed, and something is random");
     let few = match row.resampled {
         Some(from) if from.blocks < FEW_BLOCKS => {
             ". So few blocks do not show how much such logs differ; use shorter blocks, or a longer log"
@@ -40,9 +34,68 @@ pub(super) fn how_sure(plan: &PlanFile, row: &Row) -> String {
         _ => "",
     };
     format!(
-        "{with}, and therefore with at least {least}% {all} (95% confidence, Clopper and Pearson){}{few}",
+        "{with}, and therefore with at least {least} {all} (95% confidence, Clopper and Pearson){}{few}",
         required(&plan.asked, row)
     )
+}
+
+/// With how many seeds an alternative meets all constraints, and what this shows of all seeds.
+pub(super) struct SeedsKept {
+    pub kept: usize,
+    pub runs: usize,
+    /// At least, or at most, this share of all seeds meets all constraints, such as `78%`.
+    pub least: String,
+    pub most: String,
+    /// What these are shares of, such as `of all seeds`.
+    pub all: String,
+}
+
+impl SeedsKept {
+    /// `None` if nothing is random, or there is one seed.
+    pub fn of(row: &Row) -> Option<SeedsKept> {
+        let (kept, runs) = (row.kept, row.runs);
+        let (least, most, all) = (String::new(), String::new(), all_of(row.resampled));
+        let of = SeedsKept { kept, runs, least, most, all };
+        (runs > 1 && row.is_random).then(|| SeedsKept {
+            least: format!("{}%", (of.at_least() * 100.0).floor()),
+            most: of.most_percent(),
+            ..of
+        })
+    }
+
+    /// Such as `12 of 20 seeds`.
+    pub fn seeds(&self) -> String {
+        format!("{} of {}", self.kept, counted(self.runs, "seed"))
+    }
+
+    /// One-sided limits of the share, each with 95 % confidence.
+    pub fn at_least(&self) -> f64 {
+        share_at_least(self.kept, self.runs)
+    }
+
+    pub fn at_most(&self) -> f64 {
+        1.0 - share_at_least(self.runs - self.kept, self.runs)
+    }
+
+    /// The upper limit, rounded up. It has more decimals if it would otherwise be 100% although some seed fails.
+    fn most_percent(&self) -> String {
+        let rounded = |digits: usize| {
+            let scale = [1.0, 10.0, 100.0, 1000.0][digits];
+            (self.at_most() * 100.0 * scale).ceil() / scale
+        };
+        let is_below = |digits: &usize| rounded(*digits) < 100.0;
+        let digits = if self.kept == self.runs { 0 } else { (0..3).find(is_below).unwrap_or(3) };
+        format!("{:.digits$}%", rounded(digits))
+    }
+}
+
+fn all_of(resampled: Option<ResampledFrom>) -> String {
+    match resampled {
+        Some(from) => {
+            format!("of all lists that can be drawn from the {} of this log", counted(from.blocks as usize, "block"))
+        }
+        None => "of all seeds".to_string(),
+    }
 }
 
 /// The share of the seeds that each constraint requires, such as `; required: at least 90% of the seeds`. Empty if all seeds are

@@ -222,11 +222,39 @@ fn what_a_few_seeds_show_is_said_with_its_confidence() {
         "the page states what is required"
     );
     assert!(!page.contains("must hold with every seed"), "it does not");
-    let said = stdout(dir.path(), &["plan", "growing.yaml"], 0);
-    assert!(
-        said.contains("all constraints held with ") && said.contains("% of all seeds (95% confidence each)."),
-        "{said}"
+    let said = stdout(dir.path(), &["plan", "growing.yaml", "--out", "growing"], 0);
+    assert!(said.contains("all constraints held with ") && said.contains("% (95% confidence each)."), "{said}");
+    the_end_is_said_with_its_confidence(dir.path(), &said);
+}
+
+/// Of `runs` seeds, `kept` or fewer meet all constraints with a probability of 5 % if the share of all seeds is at the limit of
+/// Clopper and Pearson.
+fn the_end_is_said_with_its_confidence(dir: &std::path::Path, said: &str) {
+    let found = json(&std::fs::read_to_string(dir.join("growing/plan.json")).expect("it was written"));
+    let best = said.lines().nth(1).and_then(|line| line.split(' ').next()).expect("an answer");
+    let horizon = found["horizon"]["alternatives"].as_array().expect("a list");
+    let then = &horizon.iter().find(|row| row["alternative"] == best).expect("it grows too")["first_month_failing"];
+    let number = |name: &str| then[name].as_u64().expect("a count");
+    let (kept, runs, share) = (number("meet_all"), number("seeds"), then["share_at_most"].as_f64().expect("a share"));
+    let mut chance = 0.0;
+    let mut ways = 1.0;
+    for at in 0..=kept {
+        chance += ways * libm::pow(share, at as f64) * libm::pow(1.0 - share, (runs - at) as f64);
+        ways *= (runs - at) as f64 / (at + 1) as f64;
+    }
+    assert!(kept < runs && (chance - 0.05).abs() < 1e-6, "{kept} of {runs}: {share}");
+    let wanted = format!(
+        "it is no longer enough in month {}: all constraints hold with {kept} of {runs} seeds then, so with at most {}% of all \
+         seeds (95% confidence).",
+        number("month"),
+        (share * 100.0).ceil()
     );
+    let page = std::fs::read_to_string(dir.join("growing/report.html")).expect("it was written");
+    assert!(found["short_answer"].as_str().expect("a text").contains(&wanted), "{wanted:?} in {found:#}");
+    assert!(said.contains(&wanted) && page.contains(&wanted), "{wanted:?} in\n{said}");
+    let figure =
+        format!("when the load has grown too much for it: all constraints hold with {kept} of {runs} seeds then");
+    assert!(page.contains(&figure), "a figure of the first screen");
 }
 
 fn one_more_instance_and_shorter_limits_are_tried() {
