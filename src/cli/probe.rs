@@ -86,8 +86,8 @@ pub fn probe(args: &ProbeArgs, format: Format) -> ExitResult {
 }
 
 fn unknown_gpu(typed: &str) -> Failure {
-    let near = dryrack_nearest::nearest(typed, catalog::gpus().iter().map(|model| model.name));
-    let help = near.map_or("`dryrack catalog gpus` lists types".to_string(), |near| format!("did you mean `{near}`?"));
+    let hint = catalog::similar_gpus(typed, []).hint();
+    let help = hint.unwrap_or_else(|| "`dryrack catalog gpus` lists types".to_string());
     Failure::Input(format!("error: --gpu: no GPU type is named `{typed}`; {help}"))
 }
 

@@ -8,7 +8,7 @@ use dryrack_catalog::{self as catalog, ComputeCapability, CpuArch, Os, Vendor};
 use dryrack_fleet::{GpuShape, ISLANDS_LABEL, NodeShape, Power, RESTRICTED_CORES_LABEL, read_islands};
 use dryrack_nearest::hint;
 use dryrack_units::{Bytes, MilliCpu, MilliWatts};
-use dryrack_yaml::{Fields, Node, Report, Tree, text, value};
+use dryrack_yaml::{Fields, Node, Report, Tree, scalar, text, value};
 
 pub(super) const OS_WORDS: [(&str, Os); 3] = [("linux", Os::Linux), ("darwin", Os::Darwin), ("windows", Os::Windows)];
 pub(super) const ARCH_WORDS: [(&str, CpuArch); 2] = [("x86_64", CpuArch::X86_64), ("aarch64", CpuArch::Aarch64)];
@@ -364,15 +364,15 @@ fn one_gpu(name: &str, fields: Option<&Fields<'_>>, tree: &Tree, report: &mut Re
                 report.error_with_help(tree.span, message, format!("write `{}`, or another of them", variants[0]));
                 return None;
             }
-            let names: Vec<&str> = catalog::gpus().iter().map(|model| model.name).collect();
-            let message = format!("no GPU type is named `{name}`");
-            match dryrack_nearest::nearest(name, names) {
-                Some(near) => report.error_with_help(tree.span, message, format!("did you mean `{near}`?")),
-                None => {
-                    let help = format!("give its memory: `gpus: [{{type: {name}, memory: 80GiB}}]`");
-                    report.error_with_help(tree.span, message, help);
-                }
-            }
+            let similar = catalog::similar_gpus(name, []);
+            let typed = scalar(name, true);
+            let give = format!("give its memory: `gpus: [{{type: {typed}, memory: 80GiB, count: 8}}]`");
+            let help = match similar.hint() {
+                Some(hint) if similar.meant.is_empty() => format!("{hint}; if it is another GPU, {give}"),
+                Some(hint) => hint,
+                None => give,
+            };
+            report.error_with_help(tree.span, format!("no GPU type is named `{name}`"), help);
             None
         }
     }

@@ -10,7 +10,7 @@ use dryrack_fleet::{FleetSpec, NodeShape};
 use dryrack_ids::{GpuId, JobId, NameTable, NodeId};
 use dryrack_units::MilliCpu;
 use dryrack_workload::Requirements;
-use dryrack_yaml::{Report, Span, is_pattern, matches_pattern};
+use dryrack_yaml::{Report, Span, is_pattern, matches_pattern, scalar};
 
 /// Everything in a file that is read before the expectations.
 #[derive(Default)]
@@ -207,14 +207,28 @@ impl World {
     pub fn gpu_types_named(&mut self, typed: &str, span: Span, report: &mut Report) -> Vec<Arc<str>> {
         let found = self.known_gpu_types(typed);
         if found.is_empty() {
-            let own = self.gpu_types.iter().map(|name| &**name);
-            let names: BTreeSet<&str> = own.chain(catalog::gpus().iter().map(|model| model.name)).collect();
-            report.unknown(span, format!("no GPU type is named `{typed}`"), typed, names.into_iter());
+            report.error_with_help(span, format!("no GPU type is named `{typed}`"), self.help_for_gpu(typed));
         }
         found
     }
 
-    /// The same, but empty if the name is unknown. Notes what a name means that is not the GPU's own.
+    /// The GPUs that an unknown name may mean. If there are none: the nearest, and how nodes get GPUs of this name.
+    fn help_for_gpu(&self, typed: &str) -> String {
+        let own = || self.gpu_types.iter().map(|name| &**name);
+        let similar = catalog::similar_gpus(typed, own());
+        let near = match (similar.hint(), Vec::from_iter(own())) {
+            (Some(hint), _) if !similar.meant.is_empty() => return hint,
+            (Some(hint), _) => hint,
+            (None, own) if own.is_empty() => "`dryrack catalog gpus` lists the known names".to_string(),
+            (None, own) => format!("the nodes have {}", own.join(", ")),
+        };
+        let name = scalar(typed, true);
+        format!(
+            "{near}; if it is none of them, give nodes `gpus: [{{type: {name}, memory: 80GiB, count: 8}}]`, with its memory"
+        )
+    }
+
+    /// Like [`World::gpu_types_named`], but empty if the name is unknown. Notes what a name means that is not the GPU's own.
     pub fn known_gpu_types(&mut self, typed: &str) -> Vec<Arc<str>> {
         let found = self.meant_gpu_types(typed);
         if let [_, _, ..] = found[..] {

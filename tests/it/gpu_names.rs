@@ -67,7 +67,12 @@ fn mig_instances_are_not_taken_for_whole_gpus() {
 
 fn an_unknown_name_is_an_error_with_the_line_that_mends_it() {
     let rows = [
-        ("h10O", "did you mean `h100`? write `gpu_names: {h10O: h100}` in `trace:`"),
+        ("h10O", "write `gpu_names: {h10O: h100-80g}` in `trace:`"),
+        (
+            "rtxpro6000",
+            "the nearest names are rtx-3090, rtx-4080, rtx-4090; write `gpu_names: {rtxpro6000: GPU}` in `trace:`, where GPU is \
+             one of a100-80g, h100-80g",
+        ),
         ("h100_nvl", "write `gpu_names: {h100_nvl: h100-80g}` in `trace:`"),
         ("gtx-1080-ti", "write `gpu_names: {gtx-1080-ti: GPU}` in `trace:`, where GPU is one of a100-80g, h100-80g"),
         ("3g 20gb", "write `gpu_names: {3g 20gb: GPU}` in `trace:`"),

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use super::settings::{TraceSettings, TypedNames};
 use crate::world::World;
 use dryrack_catalog as catalog;
-use dryrack_nearest::nearest;
 use dryrack_trace::{Measured, TraceTask};
 use dryrack_units::counted;
 use dryrack_yaml::{Entry, Fields, Node, Report, Span, Tree, scalar, text};
@@ -211,28 +210,29 @@ fn unknown(name: &str, count: u64, asked: &TraceSettings<'_>, world: &World, rep
     report.error_with_help(asked.span, message, help_for_unknown(name, &world.gpu_types));
 }
 
-/// What to write for a name that is unknown. `own` are the types of the nodes.
+/// What to write for a name that is unknown. `own` are the types of the nodes. If no GPU is plausible, the line has a
+/// placeholder, because a wrong one would give wrong results without a further word.
 fn help_for_unknown(name: &str, own: &BTreeSet<Arc<str>>) -> String {
     let line = |gpus: &str| format!("write `gpu_names: {{{}: {gpus}}}` in `trace:`", scalar(name, true));
     if let Some(part) = catalog::mig_part(name) {
         return mig_help(name, part);
     }
-    let all = || own.iter().map(|gpu| &**gpu);
-    let related: Vec<&str> = all().filter(|gpu| is_related(name, gpu)).collect();
-    match related[..] {
+    let own = || own.iter().map(|gpu| &**gpu);
+    let similar = catalog::similar_gpus(name, own());
+    match similar.meant[..] {
         [] => {}
         [one] => return line(one),
-        _ => return line(&format!("[{}]", related.join(", "))),
+        ref several => return line(&format!("[{}]", several.join(", "))),
     }
-    let of_catalog = catalog::gpus().iter().map(|model| model.name);
-    let elsewhere = catalog::gpu_names().iter().map(|row| row.name);
-    if let Some(near) = nearest(name, all().chain(of_catalog).chain(elsewhere)) {
-        return format!("did you mean `{near}`? {}", line(near));
-    }
-    match Vec::from_iter(all())[..] {
-        [] => line("a100-80g"),
-        [one] => line(one),
-        ref several => format!("{}, where GPU is one of {}", line("GPU"), several.join(", ")),
+    let place = line("GPU");
+    let which = match Vec::from_iter(own())[..] {
+        [] => "with the GPU on which its jobs may run in place of GPU".to_string(),
+        [one] => format!("with {one} in place of GPU if its jobs may run on it"),
+        ref several => format!("where GPU is one of {}", several.join(", ")),
+    };
+    match similar.hint() {
+        Some(near) => format!("{near}; {place}, {which}"),
+        None => format!("{place}, {which}"),
     }
 }
 
@@ -245,19 +245,6 @@ fn mig_help(name: &str, part: &str) -> String {
          memory: {memory}GiB, count: {count}}}]` for each GPU divided so. `gpu_names` would give each of its jobs whole GPUs",
         scalar(name, true)
     )
-}
-
-/// Whether a name has the family of this GPU: `nvidia_h100_nvl` and `h100pcie` have that of `h100-80g`. The family is the
-/// first part of a GPU's name that has a digit.
-fn is_related(name: &str, gpu: &str) -> bool {
-    let parts = |text: &str| {
-        let lower = text.to_ascii_lowercase();
-        Vec::from_iter(lower.split(|letter: char| !letter.is_ascii_alphanumeric()).map(str::to_string))
-    };
-    let has_digit = |part: &String| part.contains(|letter: char| letter.is_ascii_digit());
-    let Some(family) = parts(gpu).into_iter().find(has_digit) else { return false };
-    let continues = |rest: &str| !rest.starts_with(|letter: char| letter.is_ascii_digit());
-    parts(name).iter().any(|part| part.strip_prefix(family.as_str()).is_some_and(continues))
 }
 
 /// Reads `{gtx: rtx-4090, fast: [a100-80g, h100-80g]}`.
@@ -301,7 +288,12 @@ mod tests {
                  a100_3g.20gb, memory: 20GiB, count: 2}]` for each GPU divided so. `gpu_names` would give each of its jobs \
                  whole GPUs",
             ),
-            ("h10O", "did you mean `h100`? write `gpu_names: {h10O: h100}` in `trace:`"),
+            ("h10O", "write `gpu_names: {h10O: h100-80g}` in `trace:`"),
+            (
+                "rtxpro6000",
+                "the nearest names are rtx-3090, rtx-4080, rtx-4090; write `gpu_names: {rtxpro6000: GPU}` in `trace:`, where GPU is one of a100-40g, \
+                 a100-80g, h100-80g, l4, rtx-4090",
+            ),
             (
                 "fastest",
                 "write `gpu_names: {fastest: GPU}` in `trace:`, where GPU is one of a100-40g, a100-80g, h100-80g, l4, \
@@ -311,8 +303,10 @@ mod tests {
         for (name, expected) in rows {
             assert_eq!(help_for_unknown(name, &own), expected);
         }
-        assert!(!is_related("l40_x", "l4") && !is_related("rtx-5000", "rtx-4090"));
         let one = [Arc::from("h100-80g")].into();
-        assert_eq!(help_for_unknown("fastest", &one), "write `gpu_names: {fastest: h100-80g}` in `trace:`");
+        assert_eq!(
+            help_for_unknown("fastest", &one),
+            "write `gpu_names: {fastest: GPU}` in `trace:`, with h100-80g in place of GPU if its jobs may run on it"
+        );
     }
 }
