@@ -10,6 +10,7 @@ use super::explain::{brief, demand_in};
 use super::guard::guarded;
 use super::logs::{WholeLog, open, read_whole};
 use super::output::{Format, print, print_json};
+use super::progress::with_line;
 use super::replay::profile_of;
 use dryrack_compare::{
     Decision, DecisionAbout, Decisions, Difference, DifferenceKind, SideDecision, first_different_decision,
@@ -63,7 +64,7 @@ impl Side<'_> {
 
 /// Prints nothing and exits with 0 if every record is the same. Otherwise prints the first differences and exits with 1.
 pub fn diff(args: &DiffArgs, format: Format) -> ExitResult {
-    let sides = [Side::read(&args.left)?, Side::read(&args.right)?];
+    let sides = [read(&args.left)?, read(&args.right)?];
     let [left, right] = &sides;
     if left.log.footer.digest == right.log.footer.digest && left.log.footer.end_ns == right.log.footer.end_ns {
         return Ok(Exit::Fine);
@@ -84,6 +85,10 @@ pub fn diff(args: &DiffArgs, format: Format) -> ExitResult {
         Format::Human => print(&report.human())?,
     }
     Ok(Exit::Failed)
+}
+
+fn read(path: &PathBuf) -> Result<Side<'_>, Failure> {
+    with_line(|| format!("reading {}", path.display()), || Side::read(path))
 }
 
 /// The line of a record, whose number is counted from 0; `None` if the log has ended before it.

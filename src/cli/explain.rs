@@ -15,6 +15,7 @@ use super::exit::{Exit, ExitResult, Failure};
 use super::guard::guarded;
 use super::logs::{WholeLog, read_whole};
 use super::output::{Format, print, print_json};
+use super::progress::with_line;
 use super::replay::profile_of;
 use change::least_change;
 use dryrack_control::AnalysesAhead;
@@ -43,14 +44,15 @@ pub struct ExplainArgs {
 const SHOWN: usize = 10;
 
 pub fn explain(args: &ExplainArgs, format: Format) -> ExitResult {
-    let log = read_whole(&args.log)?;
+    let log = with_line(|| format!("reading {}", args.log.display()), || read_whole(&args.log))?;
     let Named { job, replica, attempt } = named(&args.job, &log)?;
     let ended = attempt
         .map(|attempt| end_of(AttemptId { job, replica: replica.unwrap_or(0), number: attempt }, &args.job, &log));
     let at = args.at.or(ended.transpose()?.flatten());
     let profile = profile_of(&args.log, &log.header)?;
     let seed = log.header.seed;
-    let explained = guarded(|| explain_job(profile, seed, &log.records, (job, replica), at));
+    let said = || format!("replaying {}", args.log.display());
+    let explained = with_line(said, || guarded(|| explain_job(profile, seed, &log.records, (job, replica), at)));
     let explained = explained.map_err(|message| Failure::Ours(format!("internal error: {message}\n")))?;
     let explained = explained
         .map_err(|error| Failure::file(&args.log, format!("does not replay: {error}; see `dryrack replay`")))?;

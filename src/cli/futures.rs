@@ -12,7 +12,8 @@ use super::explain::brief;
 use super::fault::fault_text;
 use super::guard::guarded;
 use super::output::{Format, WholeFile, print, print_json};
-use dryrack_engine::{Progress, Records, Rehearsal, RunOptions, explain, run};
+use super::progress::{RunCount, with_runs};
+use dryrack_engine::{Records, Rehearsal, RunOptions, explain, run};
 use dryrack_ids::JobId;
 use dryrack_metrics::{FEWEST_LISTS, Metrics, ResampledFrom, RunAccount, definitions, estimate_difference};
 use dryrack_plan::{Difference, Estimate, PairedJob, PairedSeed, difference, estimate, most_changed, pair};
@@ -82,7 +83,9 @@ impl Futures<'_> {
     /// The files are put in place together with the `logs` of the runs.
     pub fn compare(&self, out: Option<&Path>, logs: Vec<(WholeFile, io::Result<()>)>, format: Format) -> ExitResult {
         // If several seeds fail, the first in their order is reported, not the first in time.
-        let ran: Vec<Result<SeedPair, Failure>> = self.seeds.par_iter().map(|seed| self.run(*seed)).collect();
+        let ran: Vec<Result<SeedPair, Failure>> = with_runs(2 * self.seeds.len() as u64, |count| {
+            self.seeds.par_iter().map(|seed| self.run(*seed, count)).collect()
+        });
         let seeded = ran.into_iter().collect::<Result<Vec<SeedPair>, Failure>>()?;
         let paired: Vec<PairedSeed> = seeded.iter().map(|seed| seed.paired.clone()).collect();
         let found = difference(&paired, self.resampled);
@@ -105,16 +108,17 @@ impl Futures<'_> {
         Ok(if self.tells_by_exit && !is_same { Exit::Failed } else { Exit::Fine })
     }
 
-    fn run(&self, seed: u64) -> Result<SeedPair, Failure> {
+    fn run(&self, seed: u64, count: &RunCount) -> Result<SeedPair, Failure> {
         let both = (self.load)(seed)?;
         let one = |side: usize| -> Result<(Rehearsed, Metrics), Failure> {
-            let progress = Progress::default();
+            let progress = count.begin();
             let mut later = RunAccount::of(&both[side]);
             later.warm_up = later.warm_up.max(self.from);
             let work = || rehearse(&both[side], Vec::new(), &progress, Caching::On, vec![&mut later]);
             let run = guarded(work)
                 .map_err(|message| Failure::Ours(fault_text(&message, seed, &progress, &(self.repeat)(seed, side))))?;
             later.finish(run.until);
+            count.end();
             Ok((run, Metrics::of(&later)))
         };
         let base = one(0)?;

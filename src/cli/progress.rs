@@ -2,10 +2,13 @@
 
 use std::fmt::Write;
 use std::io::IsTerminal;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
 use std::time::Duration;
 
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+
+use dryrack_engine::Progress;
 
 /// Progress is shown only for work that takes longer than this.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -32,14 +35,91 @@ pub fn with_bar<T>((most, what): (u64, &str), work: impl FnOnce(&ProgressBar) ->
 
 /// Does `work` of unknown length with a line of progress. `said` returns the current progress at any time.
 pub fn with_line<T>(said: impl Fn() -> String + Sync, work: impl FnOnce() -> T) -> T {
-    line(audience(), said, work)
+    line(audience(), (said, || 0.0), work)
 }
 
-fn line<T>(audience: Option<Audience>, said: impl Fn() -> String + Sync, work: impl FnOnce() -> T) -> T {
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-    bar.set_style(ProgressStyle::with_template("{msg}, {elapsed}").expect("a valid template"));
-    // Setting a message also draws it.
-    shown(audience, &bar, |bar| bar.set_message(said()), |_| work())
+/// Does the `work` of a run with a line of progress: `said`, and what is known of the rate and the time left. `share` returns
+/// which part is done, from 0 to 1.
+pub fn with_share<T>(said: impl Fn() -> String + Sync, share: impl Fn() -> f64 + Sync, work: impl FnOnce() -> T) -> T {
+    line(audience(), (said, share), work)
+}
+
+fn line<T>(
+    audience: Option<Audience>,
+    (said, share): (impl Fn() -> String + Sync, impl Fn() -> f64 + Sync),
+    work: impl FnOnce() -> T,
+) -> T {
+    let bar = ProgressBar::with_draw_target(Some(WHOLE), ProgressDrawTarget::hidden());
+    bar.set_style(with_rest("{msg}, {elapsed}{rest}", |rate| {
+        let percent = rate * 100.0 / WHOLE as f64;
+        format!("{percent:.0$}% a second", if percent < 1.0 { 2 } else { 1 })
+    }));
+    let draw = |bar: &ProgressBar| {
+        // Setting a message also draws it.
+        bar.set_message(said());
+        advance(bar, (share() * WHOLE as f64) as u64);
+    };
+    shown(audience, &bar, draw, |_| work())
+}
+
+/// The length of a bar for a single piece of work, of which parts are done.
+const WHOLE: u64 = 1_000_000;
+
+/// Runs that are done one after another or at the same time.
+#[derive(Default)]
+pub struct RunCount {
+    ended: AtomicU64,
+    going: Mutex<Vec<Weak<Progress>>>,
+}
+
+impl RunCount {
+    /// The progress of a run that begins. The run counts in part until this is dropped; [`RunCount::end`] then counts it as a
+    /// whole.
+    pub fn begin(&self) -> Arc<Progress> {
+        let progress = Arc::new(Progress::default());
+        self.going().push(Arc::downgrade(&progress));
+        progress
+    }
+
+    pub fn end(&self) {
+        self.ended.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn going(&self) -> MutexGuard<'_, Vec<Weak<Progress>>> {
+        self.going.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number of runs that are done, in parts of a run.
+    fn parts(&self) -> u64 {
+        let mut going = self.going();
+        going.retain(|run| run.strong_count() > 0);
+        let share: f64 = going.iter().filter_map(Weak::upgrade).map(|run| run.share()).sum();
+        self.ended.load(Ordering::Relaxed) * PARTS + (share * PARTS as f64) as u64
+    }
+}
+
+/// The parts in which a run counts while it goes on.
+const PARTS: u64 = 10_000;
+
+/// Does `work` with a bar of its runs.
+pub fn with_runs<T>(runs: u64, work: impl FnOnce(&RunCount) -> T) -> T {
+    count_runs(audience(), runs, work)
+}
+
+fn count_runs<T>(audience: Option<Audience>, runs: u64, work: impl FnOnce(&RunCount) -> T) -> T {
+    let bar = ProgressBar::with_draw_target(Some(runs * PARTS), ProgressDrawTarget::hidden());
+    let template = "{wide_bar} {ended} runs, {elapsed}{rest}";
+    let style = with_rest(template, |rate| per_time(rate / PARTS as f64));
+    bar.set_style(style.with_key("ended", move |state: &ProgressState, out: &mut dyn Write| {
+        let _infallible = write!(out, "{}/{runs}", state.pos() / PARTS);
+    }));
+    let count = RunCount::default();
+    let draw = |bar: &ProgressBar| {
+        // A run that has just ended counts neither in part nor as a whole for a moment.
+        advance(bar, bar.position().max(count.parts()).min(runs * PARTS));
+        bar.tick();
+    };
+    shown(audience, &bar, draw, |_| work(&count))
 }
 
 /// Does `work`, and redraws the bar while it runs.
@@ -75,20 +155,46 @@ fn shown<T>(
 /// The bar, the count and the elapsed time, then the rate and the estimated time left.
 fn bar_style(what: &str) -> ProgressStyle {
     let template = format!("{{wide_bar}} {{pos}}/{{len}} {what}, {{elapsed}}{{rest}}");
-    let style = ProgressStyle::with_template(&template).expect("a valid template");
-    style.with_key("rest", |state: &ProgressState, out: &mut dyn Write| {
-        let _infallible = write!(out, "{}", rest(state.per_sec(), state.eta()));
+    with_rest(&template, per_time)
+}
+
+/// Sets the position of a bar that moves steadily. The rate leaves out the time before the first part is done, in which files
+/// are read.
+fn advance(bar: &ProgressBar, to: u64) {
+    match bar.position() == 0 && to > 0 {
+        true => begin_at(bar, to),
+        false => bar.set_position(to),
+    }
+}
+
+/// A rate in the shortest unit of time in which it is not nearly 0.
+fn per_time(per_second: f64) -> String {
+    let units = [(1.0, "a second"), (60.0, "a minute"), (3600.0, "an hour")];
+    let unit = units.iter().find(|(seconds, _)| per_second * seconds >= 0.1).unwrap_or(&units[2]);
+    format!("{:.1} {}", per_second * unit.0, unit.1)
+}
+
+/// A style of which the key `rest` is the rate and the estimated time left. `rated` is the text of a number a second.
+fn with_rest(template: &str, rated: impl Fn(f64) -> String + Clone + Send + Sync + 'static) -> ProgressStyle {
+    let style = ProgressStyle::with_template(template).expect("a valid template");
+    style.with_key("rest", move |state: &ProgressState, out: &mut dyn Write| {
+        let has_base = state.pos() * FEWEST_PARTS >= state.len().unwrap_or(u64::MAX);
+        let left = if has_base { state.eta() } else { Duration::ZERO };
+        let _infallible = write!(out, "{}", rest(&rated(state.per_sec()), left));
     })
 }
 
-/// The rate and the estimated time left; empty until both are known.
-fn rest(per_second: f64, left: Duration) -> String {
-    if per_second <= 0.0 || left.is_zero() {
+/// The time left is not estimated before one of so many parts of the work is done.
+const FEWEST_PARTS: u64 = 200;
+
+/// The rate and the estimated time left; empty until the latter is known.
+fn rest(rate: &str, left: Duration) -> String {
+    if left.is_zero() {
         return String::new();
     }
     match left.as_secs() {
-        0 => format!(", {per_second:.1} a second, less than a second left"),
-        _ => format!(", {per_second:.1} a second, {} left", HumanDuration(left)),
+        0 => format!(", {rate}, less than a second left"),
+        _ => format!(", {rate}, {} left", HumanDuration(left)),
     }
 }
 
@@ -101,7 +207,6 @@ pub fn begin_at(bar: &ProgressBar, done: u64) {
 #[cfg(test)]
 mod tests {
     use std::io;
-    use std::sync::{Arc, Mutex};
 
     use indicatif::TermLike;
 
@@ -176,7 +281,7 @@ mod tests {
         let kept = CapturedTerm::default();
         let at = Mutex::new("1d");
         let said = || format!("{} of the run", at.lock().expect("nobody panics with it"));
-        line(kept.audience(), said, || {
+        line(kept.audience(), (said, || 0.0), || {
             wait_for(&kept, "1d of the run");
             *at.lock().expect("nobody panics with it") = "2d";
             wait_for(&kept, "2d of the run");
@@ -202,8 +307,41 @@ mod tests {
     }
 
     #[test]
+    fn a_run_says_what_is_left_once_a_part_is_done() {
+        let kept = CapturedTerm::default();
+        let part = Mutex::new(0.001);
+        let share = || *part.lock().expect("nobody panics with it");
+        line(kept.audience(), (|| format!("at {} of the run", share()), share), || {
+            wait_for(&kept, "at 0.001 of the run, ");
+            assert!(!kept.text().contains("left"), "{}", kept.text());
+            *part.lock().expect("nobody panics with it") = 0.5;
+            wait_for(&kept, "at 0.5 of the run, ");
+            *part.lock().expect("nobody panics with it") = 0.6;
+            wait_for(&kept, "% a second, ");
+            wait_for(&kept, " left");
+        });
+    }
+
+    #[test]
+    fn a_run_in_progress_counts_in_part() {
+        let kept = CapturedTerm::default();
+        count_runs(kept.audience(), 3, |count| {
+            count.end();
+            wait_for(&kept, "1/3 runs, ");
+            let progress = count.begin();
+            assert!(progress.share() < f64::EPSILON && count.parts() == PARTS);
+            count.end();
+            wait_for(&kept, "2/3 runs, ");
+        });
+    }
+
+    #[test]
     fn what_is_left_is_said_in_units_that_are_read() {
-        assert_eq!(rest(0.0, Duration::ZERO), "");
-        assert_eq!(rest(0.25, Duration::from_secs(120)), ", 0.2 a second, 2 minutes left");
+        assert_eq!(rest("0.0 a second", Duration::ZERO), "");
+        assert_eq!(
+            [2.5, 0.1, 0.05, 0.001].map(per_time),
+            ["2.5 a second", "0.1 a second", "3.0 a minute", "3.6 an hour"]
+        );
+        assert_eq!(rest("0.2 a second", Duration::from_secs(120)), ", 0.2 a second, 2 minutes left");
     }
 }

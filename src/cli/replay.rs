@@ -13,6 +13,7 @@ use super::exit::{Exit, ExitResult, Failure};
 use super::guard::guarded;
 use super::logs::open;
 use super::output::{Format, print, print_json};
+use super::progress::with_line;
 use super::recorded_runs::{CONTENTS, RECORD_VERSION, RecordContents, RecordedRun};
 use dryrack_codec::encode_line;
 use dryrack_control::Profile;
@@ -43,7 +44,9 @@ pub fn replay(args: &ReplayArgs, format: Format) -> ExitResult {
     if is_zip(&args.log) {
         return replay_record(&args.log, format);
     }
-    let divergence = replay_log(&args.log, open(&args.log)?)?.err();
+    let reader = open(&args.log)?;
+    let said = || format!("replaying {}", args.log.display());
+    let divergence = with_line(said, || replay_log(&args.log, reader))?.err();
     let Some(divergence) = divergence else { return Ok(Exit::Fine) };
     match format {
         Format::Json => print_json(&divergence.json())?,

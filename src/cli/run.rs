@@ -11,7 +11,7 @@ use super::fault::fault_text;
 use super::guard::guarded;
 use super::output::{Format, WholeFile, print, print_json, warn};
 use super::picture::{Picture, PictureFile, picture_file};
-use super::progress::with_line;
+use super::progress::{with_line, with_share};
 use super::roots::options;
 use dryrack_engine::{Progress, Rehearsal};
 use dryrack_event::Sink;
@@ -290,9 +290,14 @@ fn unreadable(error: &TraceError) -> Failure {
 fn with_progress<T>(progress: &Progress, work: impl FnOnce() -> T) -> Result<T, String> {
     let said = || match progress.step() {
         0 => "beginning".to_string(),
-        steps => format!("at {} of the run, {steps} steps", progress.at()),
+        steps => format!("at {} of the run{}, {steps} steps", progress.at(), percent(progress.share())),
     };
-    with_line(said, || guarded(work))
+    with_share(said, || progress.share(), || guarded(work))
+}
+
+/// Such as `, 41% done`; empty if it is not known.
+fn percent(share: f64) -> String {
+    if share > 0.0 { format!(", {:.0}% done", (share * 100.0).floor()) } else { String::new() }
 }
 
 /// Writes the CSV and JSON files to partial files. The caller later puts them in place together with the log.

@@ -116,12 +116,13 @@ fn once(args: &TestArgs, format: TestFormat) -> ExitResult {
     }
     let recorder = args.record.as_ref().map(|_| Recorder::default());
     let keeps_decisions = args.baseline.is_some();
-    let context =
-        case::Context { overrides: &overrides, keeps_decisions, marks: marks.as_ref(), recorder: recorder.as_ref() };
+    let (marks_of, recorder_of) = (marks.as_ref(), recorder.as_ref());
     let pool = pool(args.threads)?;
     // The results are in the order of the files, even if runs finish in a different order.
-    let tested: Vec<Tested> = progress::with_bar((selection.runs(), "runs"), |bar| {
-        pool.install(|| selection.plans.par_iter().map(|plan| case::test_plan(plan, &context, bar)).collect())
+    let tested: Vec<Tested> = progress::with_runs(selection.runs(), |runs| {
+        let (overrides, runs) = (&overrides, Some(runs));
+        let context = case::Context { overrides, keeps_decisions, marks: marks_of, recorder: recorder_of, runs };
+        pool.install(|| selection.plans.par_iter().map(|plan| case::test_plan(plan, &context)).collect())
     });
     let is_whole = args.tag.is_empty() && args.filter.is_empty() && args.profile.is_none() && args.set.is_empty();
     let updates = if args.update_baseline { Updates::All } else { Updates::None };

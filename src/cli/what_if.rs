@@ -10,6 +10,7 @@ use super::fault::fault_text;
 use super::futures::Futures;
 use super::guard::guarded;
 use super::output::{Format, NewFolders, WholeFile, warn};
+use super::progress::with_share;
 use super::run::Overrides;
 use super::swarm::seeds;
 use dryrack_engine::{Progress, Rehearsal, branch};
@@ -131,7 +132,8 @@ impl WhatIfArgs {
             let mut log = LogWriter::new(WholeFile::create(&dir.join(name))?, &header)?;
             let progress = Progress::default();
             let work = || rehearse(rehearsal, Vec::new(), &progress, Caching::On, vec![&mut log]);
-            let rehearsed = guarded(work).map_err(|message| {
+            let said = || format!("writing {name}");
+            let rehearsed = with_share(said, || progress.share(), || guarded(work)).map_err(|message| {
                 Failure::Ours(fault_text(&message, rehearsal.seed, &progress, &command(rehearsal.seed, side)))
             })?;
             files.push((log.finish(rehearsed.until)?, Ok(())));

@@ -53,6 +53,11 @@ impl Default for RunOptions<'_> {
 pub struct Progress {
     step: AtomicU64,
     at: AtomicU64,
+    /// The time at which the run is cut short; 0 if it is not.
+    until: AtomicU64,
+    /// The jobs that are known before the run, and those that ended.
+    jobs: AtomicU64,
+    ended: AtomicU64,
     is_to_stop: AtomicBool,
 }
 
@@ -63,6 +68,27 @@ impl Progress {
 
     pub fn at(&self) -> SimTime {
         SimTime::from_nanos(self.at.load(Ordering::Relaxed))
+    }
+
+    /// About which part of the run is over, from 0 to 1: the part of the time up to `until`, or that of the jobs which ended,
+    /// whichever is larger. It never falls. It is 0 as long as neither is known.
+    pub fn share(&self) -> f64 {
+        let part = |done: &AtomicU64, all: &AtomicU64| match all.load(Ordering::Relaxed) {
+            0 => 0.0,
+            all => done.load(Ordering::Relaxed) as f64 / all as f64,
+        };
+        part(&self.at, &self.until).max(part(&self.ended, &self.jobs)).min(1.0)
+    }
+
+    fn begin(&self, until: Option<SimTime>, jobs: usize) {
+        self.until.store(until.map_or(0, SimTime::as_nanos), Ordering::Relaxed);
+        self.jobs.store(jobs as u64, Ordering::Relaxed);
+        self.ended.store(0, Ordering::Relaxed);
+    }
+
+    fn reach(&self, step: u64, at: SimTime) {
+        self.step.store(step, Ordering::Relaxed);
+        self.at.store(at.as_nanos(), Ordering::Relaxed);
     }
 
     /// Stops the run after its current step: see [`Runaway`](super::Runaway).
@@ -149,6 +175,7 @@ fn drive<'a>(
     all.extend(sinks.iter_mut().map(|sink| &mut **sink as &mut dyn Sink));
     let sinks = all.as_mut_slice();
     let mut world = World::new(rehearsal, arrival_source);
+    options.progress.inspect(|progress| progress.begin(rehearsal.until, rehearsal.arrivals.len()));
     let mut inputs = rehearsal.declarations();
     let mut end = RunEnd { at: SimTime::ZERO, steps: 0, cut_short: false, failed: false, asked: None };
     deciding.iter_mut().for_each(|deciding| deciding.join(&mut inputs));
@@ -171,10 +198,7 @@ fn drive<'a>(
         // Without inputs there is no step.
         while !inputs.is_empty() {
             end = RunEnd { at: now, steps: end.steps + 1, cut_short: false, failed: false, asked: None };
-            if let Some(progress) = options.progress {
-                progress.step.store(end.steps, Ordering::Relaxed);
-                progress.at.store(now.as_nanos(), Ordering::Relaxed);
-            }
+            options.progress.inspect(|progress| progress.reach(end.steps, now));
             let count = step_len(&inputs, instant);
             let of_step = &inputs[..count];
             match &mut deciding {
@@ -188,7 +212,10 @@ fn drive<'a>(
             if options.progress.is_some_and(|progress| progress.is_to_stop.load(Ordering::Relaxed)) {
                 bounds.stop(Bound::Patience, end.steps, now);
             }
-            control.take_dropped(|job| world.forget(job));
+            control.take_dropped(|job| {
+                world.forget(job);
+                options.progress.inspect(|progress| _ = progress.ended.fetch_add(1, Ordering::Relaxed));
+            });
             if options.checks == Checks::EveryStep {
                 control.assert_integrity();
             }

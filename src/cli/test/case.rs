@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use indicatif::ProgressBar;
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -16,6 +15,7 @@ use crate::decider::{OutsideChoice, Started, failure_text, start, with_decider};
 use crate::fault::{fault_text, runaway_text};
 use crate::guard::{WorkFailure, guarded_run};
 use crate::marks::ReachedMarks;
+use crate::progress::RunCount;
 use crate::run::Overrides;
 use dryrack_compare::Decisions;
 use dryrack_engine::{Progress, Records, Rehearsal};
@@ -39,6 +39,8 @@ pub struct Context<'a> {
     pub marks: Option<&'a ReachedMarks>,
     /// Keeps the log of each run, if the user asked for a record.
     pub recorder: Option<&'a Recorder>,
+    /// Counts the runs, for the progress; but not those of reproductions.
+    pub runs: Option<&'a RunCount>,
 }
 
 /// The result of a scenario or of one of its reproductions.
@@ -125,12 +127,12 @@ pub struct Tested {
 }
 
 /// Runs every cell of a file, with its reproductions.
-pub fn test_plan(plan: &Plan, context: &Context<'_>, bar: &ProgressBar) -> Tested {
-    let cells = plan.cells.par_iter().map(|cell| test_cell(plan, cell, context, bar)).collect::<Vec<_>>();
+pub fn test_plan(plan: &Plan, context: &Context<'_>) -> Tested {
+    let cells = plan.cells.par_iter().map(|cell| test_cell(plan, cell, context)).collect::<Vec<_>>();
     Tested { file: plan.file.clone(), cases: cells.into_iter().flatten().collect() }
 }
 
-fn test_cell(plan: &Plan, cell: &Cell, context: &Context<'_>, bar: &ProgressBar) -> Vec<Case> {
+fn test_cell(plan: &Plan, cell: &Cell, context: &Context<'_>) -> Vec<Case> {
     let overrides = context.overrides.with_set(&cell.set);
     let mut reproductions = Vec::new();
     let is_own_profile = !overrides.names_profile() && !overrides.names_outside() && cell.reproduces;
@@ -146,9 +148,10 @@ fn test_cell(plan: &Plan, cell: &Cell, context: &Context<'_>, bar: &ProgressBar)
     };
     let mut first = match plan.seeds.as_slice() {
         [] => test_case(&plan.file, &overrides, context, take),
-        seeds => test_seeds(&plan.file, seeds, &overrides, context, bar, take),
+        seeds => test_seeds(&plan.file, seeds, &overrides, context, take),
     };
-    bar.inc(1);
+    context.runs.inspect(|runs| runs.end());
+    let context = &Context { runs: None, ..*context };
     let mut held =
         if is_own_profile && plan.seeds.is_empty() { take_witnesses(&mut first, &reproductions) } else { Vec::new() };
     held.resize(reproductions.len(), false);
@@ -274,7 +277,6 @@ fn test_seeds(
     seeds: &[u64],
     overrides: &Overrides,
     context: &Context<'_>,
-    bar: &ProgressBar,
     prepare: impl FnOnce(&mut Loaded) -> usize,
 ) -> Case {
     let with = |seed: &u64| overrides.clone().and_seed(*seed);
@@ -284,7 +286,7 @@ fn test_seeds(
     let others: Vec<Case> = (seeds[1..].par_iter())
         .map(|seed| {
             let case = test_case(file, &with(seed), &quiet, |loaded| loaded.expectations.len());
-            bar.inc(1);
+            context.runs.inspect(|runs| runs.end());
             case
         })
         .collect();
@@ -359,7 +361,12 @@ fn of_all_seeds(all: &[(&Case, Vec<&[CaseVerdict]>)], entry: usize, shares: &[Sh
 
 /// Runs the scenario once and judges it, without its reproductions.
 pub fn judged_once(file: &Path, overrides: &Overrides) -> Case {
-    test_case(file, overrides, &Context { overrides, keeps_decisions: false, marks: None, recorder: None }, |_| 0)
+    test_case(
+        file,
+        overrides,
+        &Context { overrides, keeps_decisions: false, marks: None, recorder: None, runs: None },
+        |_| 0,
+    )
 }
 
 /// Runs another text in the place of a scenario once, and judges it without its reproductions. `None` if it is no valid
@@ -367,7 +374,7 @@ pub fn judged_once(file: &Path, overrides: &Overrides) -> Case {
 pub fn judged_as(file: &Path, text: &str, overrides: &Overrides) -> Option<Case> {
     let folder = file.parent().unwrap_or_else(|| Path::new(""));
     let loaded = load_text(&file.to_string_lossy(), text, folder, &overrides.lower(file)).ok()?;
-    let context = Context { overrides, keeps_decisions: false, marks: None, recorder: None };
+    let context = Context { overrides, keeps_decisions: false, marks: None, recorder: None, runs: None };
     Some(test_loaded((file, loaded), now(), overrides, &context, |_| 0))
 }
 
@@ -410,7 +417,6 @@ fn test_loaded(
         rerun: context.keeps_decisions.then(|| overrides.clone()),
         ..Case::blank()
     };
-    let progress = Progress::default();
     let mut session = match outside.map(|setup| start(setup, &rehearsal)).transpose() {
         Ok(session) => session,
         Err(failure) => {
@@ -419,6 +425,7 @@ fn test_loaded(
             return case;
         }
     };
+    let progress = context.runs.map_or_else(Arc::default, RunCount::begin);
     let work = || judge(file, &rehearsal, (expectations, explained), &progress, context, (&mut case, &mut session));
     match guarded_run(work) {
         Ok(()) => {}

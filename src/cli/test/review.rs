@@ -85,10 +85,11 @@ pub fn review(args: &ReviewArgs, format: Format) -> ExitResult {
         crate::output::warn(&selection.nothing(&test));
         return Ok(Exit::NothingSelected);
     }
-    let context = case::Context { overrides: &overrides, keeps_decisions: true, marks: None, recorder: None };
     let pool = pool(test.threads)?;
-    let tested: Vec<Tested> = progress::with_bar((selection.runs(), "runs"), |bar| {
-        pool.install(|| selection.plans.par_iter().map(|plan| case::test_plan(plan, &context, bar)).collect())
+    let tested: Vec<Tested> = progress::with_runs(selection.runs(), |runs| {
+        let (overrides, runs) = (&overrides, Some(runs));
+        let context = case::Context { overrides, keeps_decisions: true, marks: None, recorder: None, runs };
+        pool.install(|| selection.plans.par_iter().map(|plan| case::test_plan(plan, &context)).collect())
     });
     let asked = |updates| BaselineRequest { paths: &test.paths, is_whole: test.filter.is_empty(), updates };
     let compared = baseline::compare(&args.baseline, &tested, &asked(Updates::None))?;
