@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::include::include;
 use super::plan_file::Factor;
 use dryrack_yaml::{Node, Report, Tree, parse, read_text};
 
@@ -13,6 +14,9 @@ const OF_JOBS: [&str; 6] = ["arrivals", "requests", "duration", "speed", "speeds
 const DECISIONS: [&str; 2] = ["gpu_names", "checkpoint"];
 /// The last names of fields that hold a price.
 const PRICES: [&str; 4] = ["price_per_hour", "price", "price_per_kwh", "interruptions"];
+
+/// Fields of the whole scenario that change no run of a plan.
+const WITHOUT_EFFECT: [&str; 5] = ["scenario", "report", "tags", "expect", "reproduces"];
 
 /// Whether a field of a scenario, such as `speed.factors.h100-80g`, is an assumption.
 fn is_assumption(path: &str) -> bool {
@@ -26,10 +30,13 @@ fn is_assumption(path: &str) -> bool {
     }
 }
 
-/// Marks each factor that sets only assumptions. A parameter is one if the scenario uses it only in such fields.
+/// Marks each factor that sets only assumptions. A parameter is one if the scenario and the files that it includes use it only
+/// in such fields.
 pub(super) fn mark(factors: &mut [Factor], scenario: &Path) {
     let mut quiet = Report::default();
-    let tree = read_text(scenario, None, &mut quiet).and_then(|(source, text)| parse(&text, source, &mut quiet));
+    let mut tree = read_text(scenario, None, &mut quiet).and_then(|(source, text)| parse(&text, source, &mut quiet));
+    let folder = scenario.parent().unwrap_or(Path::new(""));
+    tree.iter_mut().for_each(|tree| _ = include(tree, Some(scenario), folder, &mut quiet));
     for factor in factors {
         let is_one = |path: &str| match path.strip_prefix("params.") {
             None => is_assumption(path),
@@ -49,6 +56,9 @@ fn uses(tree: &Tree, what: &str, path: String, found: &mut Vec<String>) {
     match &tree.node {
         Node::Map(entries) => {
             for entry in entries {
+                if path.is_empty() && WITHOUT_EFFECT.contains(&&*entry.key) {
+                    continue;
+                }
                 let dot = if path.is_empty() { "" } else { "." };
                 uses(&entry.value, what, format!("{path}{dot}{}", entry.key), found);
             }

@@ -9,6 +9,7 @@ trials! {
         a_horizon_counts_the_cost_of_each_month,
         a_warm_up_says_what_it_leaves_out,
         an_assumption_is_not_chosen,
+        a_parameter_is_an_assumption_if_all_its_uses_are_also_in_included_files,
         each_named_value_of_a_choice_has_its_cheapest_fleet,
         what_a_few_seeds_show_is_said_with_its_confidence,
         one_more_instance_and_shorter_limits_are_tried,
@@ -158,6 +159,21 @@ fn an_assumption_is_not_chosen() {
             assert!(said.contains(wanted), "{wanted:?} in\n{said}");
         }
     }
+}
+
+/// Nobody chooses a price that is quoted. The included file uses the price, and how many nodes there are, which the scenario
+/// alone would use only as a number of jobs.
+fn a_parameter_is_an_assumption_if_all_its_uses_are_also_in_included_files() {
+    let base = "scenario: At ${price} an hour\ninclude: lab.yaml\nparams: {price: 10, n: 1}\nuntil: 1d\n\
+                jobs: [{name: train, count: \"${n}\", gpus: 8, duration: 30m}]\n";
+    let lab = "nodes: [{name: w, machine: a100-80g-x8, count: \"${n}\", price_per_hour: \"${price}\"}]\n";
+    let plan = "plan: How many?\nscenario: base.yaml\nfactors: {n: [1, 2], price: [10, 12]}\nminimize: price_per_hour\n\
+                constraints: [max(queue_wait) <= 10m]\n";
+    let dir = written(&[("base.yaml", base), ("lab.yaml", lab), ("plan.yaml", plan)]);
+    let said = stdout(dir.path(), &["plan", "plan.yaml"], 0);
+    let wanted = "`price` is an assumption and not a choice, so this is the answer for the worst value, price=12. With price=10, \
+                  it is the same fleet";
+    assert!(said.contains(wanted), "{said}");
 }
 
 fn each_named_value_of_a_choice_has_its_cheapest_fleet() {
