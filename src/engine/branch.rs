@@ -11,8 +11,9 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::rehearsal::{Branch, Fault, Rehearsal};
+use super::rehearsal::{Branch, Fault, InitialNode, NodeTurn, Rehearsal};
 use dryrack_control::can_become;
+use dryrack_fleet::{Foreign, GpuState, NodeState};
 use dryrack_ids::{GpuId, JobId, NodeId};
 use dryrack_units::SimTime;
 
@@ -23,6 +24,13 @@ pub enum BranchError {
     Seed,
     #[error("the node `{0}` is a different machine in the branch; to replace a machine, add a node with another name")]
     Node(String),
+    #[error(
+        "the node `{name}` begins as {state} in the branch, and only time makes a node so; begin as ready, not_ready or \
+         maintenance, or add a fault"
+    )]
+    State { name: String, state: &'static str },
+    #[error("`{0}` differs; a branch keeps it from before, so compare two whole runs, as `plan` does")]
+    Kept(&'static str),
     #[error("the fleets differ; a branch can add and remove nodes but cannot change fleets")]
     Fleets,
     #[error(
@@ -48,6 +56,7 @@ pub fn branch(base: &Rehearsal, other: &Rehearsal, at: SimTime) -> Result<Rehear
     if base.fleets != other.fleets || base.clouds != other.clouds {
         return Err(BranchError::Fleets);
     }
+    refuse_kept(base, other)?;
     let profile = match base.profile == other.profile {
         true => None,
         false => {
@@ -90,6 +99,17 @@ pub fn branch(base: &Rehearsal, other: &Rehearsal, at: SimTime) -> Result<Rehear
     Ok(merged)
 }
 
+/// Refuses a difference in what a branch could only take over from the base.
+fn refuse_kept(base: &Rehearsal, other: &Rehearsal) -> Result<(), BranchError> {
+    let kept = [
+        ("objects", base.objects == other.objects),
+        ("electricity", base.electricity == other.electricity),
+        ("currency", base.currency == other.currency),
+        ("warm_up", base.warm_up == other.warm_up),
+    ];
+    kept.iter().find(|(_, is_same)| !is_same).map_or(Ok(()), |(name, _)| Err(BranchError::Kept(name)))
+}
+
 /// The nodes that both rehearsals have, and those that only one of them has. Nodes are matched by name; leading zeros
 /// in a name's number are ignored.
 struct Fleets {
@@ -99,20 +119,30 @@ struct Fleets {
     /// For each node of the other rehearsal, its id in the branch.
     places: Vec<NodeId>,
     own: usize,
+    /// What makes the nodes that both have begin the branch as they begin the other rehearsal, where that differs.
+    turns: Vec<Fault>,
 }
 
 impl Fleets {
     fn of(base: &Rehearsal, other: &Rehearsal) -> Result<Fleets, BranchError> {
         let known: BTreeMap<(&str, u64), usize> =
             base.nodes.iter().enumerate().map(|(index, node)| (numbered(&node.spec.name), index)).collect();
-        let mut found =
-            Fleets { joining: Vec::new(), leaving: BTreeSet::new(), places: Vec::new(), own: base.nodes.len() };
+        let mut found = Fleets {
+            joining: Vec::new(),
+            leaving: BTreeSet::new(),
+            places: Vec::new(),
+            own: base.nodes.len(),
+            turns: Vec::new(),
+        };
         for (index, node) in other.nodes.iter().enumerate() {
             match known.get(&numbered(&node.spec.name)) {
                 Some(own) if base.nodes[*own].spec.shape != node.spec.shape => {
                     return Err(BranchError::Node(node.spec.name.to_string()));
                 }
-                Some(own) => found.places.push(NodeId::new(*own)),
+                Some(own) => {
+                    found.turns.extend(turns(NodeId::new(*own), &base.nodes[*own], node)?);
+                    found.places.push(NodeId::new(*own));
+                }
                 None => {
                     found.places.push(NodeId::new(base.nodes.len() + found.joining.len()));
                     found.joining.push(index);
@@ -124,7 +154,7 @@ impl Fleets {
         Ok(found)
     }
 
-    /// The faults of the branch. If a joining node has a fault before the branch, the fault happens when the node
+    /// The faults of the branch, with what changes at its time. If a joining node has a fault before the branch, the fault happens when the node
     /// joins. Faults of a leaving node after the branch are left out.
     fn faults(&self, base: &Rehearsal, other: &Rehearsal, at: SimTime) -> Vec<(SimTime, Fault)> {
         let before = base.faults.iter().filter(|(then, _)| *then < at).copied();
@@ -133,8 +163,41 @@ impl Fleets {
             let counts = *then >= at || node.index() >= self.own;
             counts.then(|| ((*then).max(at), with_node(*fault, node)))
         });
-        before.chain(moved).collect()
+        let turns = self.turns.iter().map(|fault| (at, *fault));
+        before.chain(turns).chain(moved).collect()
     }
+}
+
+/// What turns a node of the base into one that begins like that of the other rehearsal.
+fn turns(node: NodeId, own: &InitialNode, other: &InitialNode) -> Result<Vec<Fault>, BranchError> {
+    if own.files != other.files {
+        return Err(BranchError::Node(other.spec.name.to_string()));
+    }
+    let mut turns = Vec::new();
+    if own.state != other.state {
+        let state = |state| Err(BranchError::State { name: other.spec.name.to_string(), state });
+        let becomes = match other.state {
+            NodeState::Ready => NodeTurn::Ready,
+            NodeState::NotReady => NodeTurn::NotReady,
+            NodeState::Maintenance => NodeTurn::Maintenance,
+            NodeState::Joining => return state("joining"),
+            NodeState::Unreachable => return state("unreachable"),
+            NodeState::Gone => return state("gone"),
+        };
+        turns.push(Fault::Node { node, becomes });
+    }
+    let of = |gpus: &[(u16, GpuState, Foreign)], index: u16| {
+        let listed = gpus.iter().find(|(known, ..)| *known == index);
+        listed.map_or((GpuState::Ready, Foreign::NONE), |(_, state, foreign)| (*state, *foreign))
+    };
+    let indexes: BTreeSet<u16> = own.gpus.iter().chain(&other.gpus).map(|(index, ..)| *index).collect();
+    for index in indexes {
+        let gpu = GpuId { node, index };
+        let ((own_state, own_foreign), (becomes, foreign)) = (of(&own.gpus, index), of(&other.gpus, index));
+        turns.extend((own_state != becomes).then_some(Fault::Gpu { gpu, becomes }));
+        turns.extend((own_foreign != foreign).then_some(Fault::Foreign { gpu, foreign }));
+    }
+    Ok(turns)
 }
 
 /// Splits a name into a stem and a number, so that `worker-07` of one fleet matches `worker-7` of another.

@@ -26,6 +26,7 @@ trials! {
         fair_shares_go_on_under_a_profile_with_the_same_rules,
         a_difference_is_told_by_the_exit_code_if_it_is_asked_for,
         a_node_that_leaves_ends_what_it_has_begun,
+        a_node_has_another_state_from_a_time_on,
         what_cannot_be_otherwise_is_told_so,
         random_worlds_branch_and_replay,
         two_alternatives_are_paired_by_seed_and_job,
@@ -252,6 +253,23 @@ fn a_node_that_leaves_ends_what_it_has_begun() {
     assert_eq!(stdout(dir.path(), &["replay", "out/branch.jsonl"], 0), "");
 }
 
+/// On paper: both nodes are in maintenance from 30m on. `long` still ends at 1h, and `wide` and `small` are never placed.
+fn a_node_has_another_state_from_a_time_on() {
+    let dir = folder(SCENARIO);
+    let set = |state: &str| format!("nodes.worker.state={state}");
+    let args = ["what-if", "base.yaml", "--at", "30m", "--set", &set("maintenance"), "--out", "out"];
+    let said = json(dir.path(), &args);
+    let changed = said["changed_most"].as_array().expect("a list");
+    let mut jobs: Vec<&str> = changed.iter().filter_map(|job| job["job"].as_str()).collect();
+    jobs.sort_unstable();
+    assert_eq!(jobs, ["small", "wide"], "{said:#}");
+    let log = stdout(dir.path(), &["log", "out/branch.jsonl", "--node", "worker-1"], 0);
+    assert!(log.lines().any(|line| line.contains("30m ") && line.contains("maintenance")), "{log}");
+    let log = stdout(dir.path(), &["log", "out/branch.jsonl"], 0);
+    assert!(log.lines().any(|line| line.contains("1h ") && line.contains("long") && line.contains("ended")), "{log}");
+    assert_eq!(stdout(dir.path(), &["replay", "out/branch.jsonl"], 0), "");
+}
+
 fn what_cannot_be_otherwise_is_told_so() {
     let dir = folder(SCENARIO);
     for (args, wanted) in [
@@ -261,6 +279,11 @@ fn what_cannot_be_otherwise_is_told_so() {
             "the profile `gpustack-2.3.0` cannot take over: its loops differ",
         ),
         (&["--at", "1h", "--profile", "fifo-skiping"], "did you mean `fifo-skipping`?"),
+        (
+            &["--at", "1h", "--set", "nodes.worker.state=joining"],
+            "the node `worker-0` begins as joining in the branch, and only time makes a node so",
+        ),
+        (&["--at", "1h", "--set", "warm_up=10m"], "`warm_up` differs; a branch keeps it from before"),
         (&["--at", "1h", "--set", "nodes.worker.cpus=4"], "the node `worker-0` is a different machine in the branch"),
         (
             &["--at", "3h", "--until", "2h", "--profile", "fifo"],
