@@ -30,17 +30,49 @@ pub(super) fn label_nodes(file: &Fields<'_>, profile: &Profile, world: &mut Worl
         let of = (typed("partitions", &partition.name), "partition", &*partition.name);
         label(&partition.nodes, of, partition_label(&partition.name), world, report);
     }
+    let mut reserved: Vec<(&Reservation, Vec<usize>)> = Vec::new();
     for reservation in &slurm.reservations {
         let of = (typed("reservations", &reservation.name), "reservation", &*reservation.name);
-        label(&reservation.nodes, of, reservation_label(&reservation.name), world, report);
+        let nodes = label(&reservation.nodes, of, reservation_label(&reservation.name), world, report);
+        refuse_overlap((reservation, &nodes), (&reserved, of.0), world, report);
+        reserved.push((reservation, nodes));
     }
 }
 
-fn label(names: &[String], of: (Span, &str, &str), label: Arc<str>, world: &mut World, report: &mut Report) {
-    for node in members(names, of, world, report) {
-        let mut shape = (*world.nodes[node].spec.shape).clone();
+/// Gives nodes a label. Returns the nodes.
+fn label(
+    names: &[String],
+    of: (Span, &str, &str),
+    label: Arc<str>,
+    world: &mut World,
+    report: &mut Report,
+) -> Vec<usize> {
+    let nodes = members(names, of, world, report);
+    for node in &nodes {
+        let mut shape = (*world.nodes[*node].spec.shape).clone();
         shape.labels.insert(Arc::clone(&label), Arc::from(MEMBER));
-        world.nodes[node].spec.shape = world.shared_shape(shape);
+        world.nodes[*node].spec.shape = world.shared_shape(shape);
+    }
+    nodes
+}
+
+/// Refuses a reservation that has a node at the same time as an earlier one, as `scontrol create reservation` does.
+fn refuse_overlap(
+    (own, nodes): (&Reservation, &[usize]),
+    (earlier, span): (&[(&Reservation, Vec<usize>)], Span),
+    world: &World,
+    report: &mut Report,
+) {
+    let is_then = |other: &Reservation| own.start < other.end() && other.start < own.end();
+    let shared = earlier.iter().filter(|(other, _)| is_then(other)).find_map(|(other, theirs)| {
+        let node = nodes.iter().find(|node| theirs.contains(node))?;
+        Some((&other.name, &world.nodes[*node].spec.name))
+    });
+    if let Some((other, node)) = shared {
+        let message = format!("the reservation `{}` overlaps with `{other}` on {node}", own.name);
+        let help = "let one begin when the other ends, or leave this node out of it; Slurm allows an overlap only with \
+                    `Flags=OVERLAP` or `Flags=MAINT`, which are not modelled";
+        report.error_with_help(span, message, help);
     }
 }
 
