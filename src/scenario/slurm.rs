@@ -13,7 +13,7 @@ use dryrack_scheduler::slurm::{
     Associations, DEFAULT_QOS, MEMBER, Partition, Qos, Reservation, SlurmOptions, partition_label, reservation_label,
 };
 use dryrack_units::SimDuration;
-use dryrack_workload::{Arrival, Demand, DemandKind, Gang, SlurmTerms};
+use dryrack_workload::{Arrival, Demand, DemandKind, Gang, GpuTake, SlurmTerms};
 use dryrack_yaml::{Fields, Node, Report, Span, Tree, is_pattern, matches_pattern};
 
 /// The keys of a job that only a profile that schedules like Slurm understands.
@@ -147,6 +147,7 @@ pub(super) fn terms(
         }
     }
     warn_of_node_limits(fields, demand, slurm, (&partitions, qos.as_deref()), report);
+    warn_of_parts_of_gpus(fields, demand, slurm, (&partitions, qos.as_deref()), report);
     let reservation = reservation.map(|reservation| Arc::clone(&reservation.name));
     let requeue = fields.value("requeue", report).unwrap_or(slurm.job_requeue);
     Some(Arc::new(SlurmTerms { partition, account, qos, reservation, requeue }))
@@ -169,6 +170,25 @@ fn warn_of_node_limits(
     if demand.tasks > 1 && demand.gang != Gang::Spread && partitions.iter().any(is_limited) {
         let message = "the tasks may get several nodes, but they count as one node for limits on nodes";
         let help = "add `gang: spread`, with which each task has a node of its own";
+        report.warning(fields.place(), message, help);
+    }
+}
+
+/// Warns about a job with a part of a GPU, if something limits `gres/gpu`. In Slurm, it would ask for `gres/shard` or `gres/mps`.
+fn warn_of_parts_of_gpus(
+    fields: &Fields<'_>,
+    demand: &Demand,
+    slurm: &SlurmOptions,
+    (partitions, qos): (&[&Partition], Option<&str>),
+    report: &mut Report,
+) {
+    let DemandKind::Tasks(task) = &demand.kind else { return };
+    let has_part = task.gpus.as_ref().is_some_and(|gpus| gpus.take != GpuTake::Whole);
+    let all_nodes = Partition::of_all_nodes();
+    let partitions = if partitions.is_empty() { &[&all_nodes][..] } else { partitions };
+    if has_part && partitions.iter().any(|partition| slurm.limiting_qos(partition, qos).each().any(Qos::limits_gpus)) {
+        let message = "a part of a GPU counts as one GPU for limits on gres/gpu";
+        let help = "Slurm would count it as gres/shard or gres/mps, of which no limits are modelled";
         report.warning(fields.place(), message, help);
     }
 }

@@ -116,14 +116,22 @@ impl Qos {
 
     /// Whether a limit counts nodes.
     pub fn limits_nodes(&self) -> bool {
+        self.limits(Tres::Node)
+    }
+
+    /// Whether a limit counts GPUs.
+    pub fn limits_gpus(&self) -> bool {
+        self.limits(Tres::Gpu)
+    }
+
+    fn limits(&self, tres: Tres) -> bool {
         let limits = [&self.max_tres_per_job, &self.grp_tres, &self.max_tres_per_user, &self.max_tres_per_account];
-        limits.iter().any(|limits| limits.contains_key(&Tres::Node))
+        limits.iter().any(|limits| limits.contains_key(&tres))
     }
 
     /// The part of a request that limits read. What no limit reads is zero.
     pub fn read_of(&self, job: Requested) -> Requested {
-        let limits = [&self.max_tres_per_job, &self.grp_tres, &self.max_tres_per_user, &self.max_tres_per_account];
-        let read = |tres: Tres| if limits.iter().any(|limits| limits.contains_key(&tres)) { job.of(tres) } else { 0 };
+        let read = |tres: Tres| if self.limits(tres) { job.of(tres) } else { 0 };
         Requested { nodes: read(Tres::Node), cpus: read(Tres::Cpu), gpus: read(Tres::Gpu) }
     }
 
