@@ -62,11 +62,14 @@ impl Side<'_> {
     }
 }
 
-/// Prints nothing and exits with 0 if every record is the same. Otherwise prints the first differences and exits with 1.
+/// Exits with 0 if every record is the same, and prints nothing, or as JSON that they are equal. Otherwise prints the first differences and exits with 1.
 pub fn diff(args: &DiffArgs, format: Format) -> ExitResult {
     let sides = [read(&args.left)?, read(&args.right)?];
     let [left, right] = &sides;
     if left.log.footer.digest == right.log.footer.digest && left.log.footer.end_ns == right.log.footer.end_ns {
+        if format == Format::Json {
+            print_json(&json!({"equal": true, "digest": left.log.footer.digest}))?;
+        }
         return Ok(Exit::Fine);
     }
     let headers = header_differences(&left.log.header, &right.log.header);
@@ -164,7 +167,7 @@ impl DiffReport<'_> {
     fn json(&self) -> Value {
         let [left, right] = &self.texts;
         json!({
-            "line": self.line(), "left": left, "right": right, "headers": self.headers,
+            "equal": false, "line": self.line(), "left": left, "right": right, "headers": self.headers,
             "decision": self.decision.as_ref().map(|found| json!({
                 "first": found, "why": {"left": self.whys[0], "right": self.whys[1]},
             })),

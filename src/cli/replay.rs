@@ -38,7 +38,7 @@ struct Divergence {
     replayed: Option<String>,
 }
 
-/// Prints nothing and exits with 0 if every event is the same. Otherwise prints the first difference and exits with 1.
+/// Exits with 0 if every event is the same, and prints nothing, or as JSON that they are equal. Otherwise prints the first difference and exits with 1.
 /// For a record, prints a line for each run.
 pub fn replay(args: &ReplayArgs, format: Format) -> ExitResult {
     if is_zip(&args.log) {
@@ -46,10 +46,21 @@ pub fn replay(args: &ReplayArgs, format: Format) -> ExitResult {
     }
     let reader = open(&args.log)?;
     let said = || format!("replaying {}", args.log.display());
-    let divergence = with_line(said, || replay_log(&args.log, reader))?.err();
-    let Some(divergence) = divergence else { return Ok(Exit::Fine) };
+    let divergence = match with_line(said, || replay_log(&args.log, reader))? {
+        Ok(digest) => {
+            if format == Format::Json {
+                print_json(&json!({"equal": true, "digest": digest}))?;
+            }
+            return Ok(Exit::Fine);
+        }
+        Err(divergence) => divergence,
+    };
     match format {
-        Format::Json => print_json(&divergence.json())?,
+        Format::Json => {
+            let mut value = divergence.json();
+            value["equal"] = json!(false);
+            print_json(&value)?;
+        }
         Format::Human => print(&divergence.text(&args.log.display().to_string()))?,
     }
     Ok(Exit::Failed)
@@ -121,7 +132,7 @@ fn replay_record(path: &Path, format: Format) -> ExitResult {
     let differing = replayed.iter().filter(|(_, divergence)| divergence.is_some()).count();
     match format {
         Format::Json => print_json(&json!({
-            "recorded_by": contents.dryrack,
+            "recorded_by": contents.dryrack, "equal": differing == 0,
             "runs": replayed.iter().map(|(run, divergence)| json!({
                 "file": run.file, "repeat": run.repeat, "passed": run.passed, "failed": run.failed,
                 "digest": run.digest, "difference": divergence.as_ref().map(Divergence::json),

@@ -210,7 +210,17 @@ fn a_wrong_name_is_answered_with_the_nearest() {
 }
 
 fn a_replay_of_an_honest_log_is_silent() {
-    check(recorded().path(), &["replay", "events.jsonl"], 0, "", "");
+    let dir = recorded();
+    check(dir.path(), &["replay", "events.jsonl"], 0, "", "");
+    is_equal(dir.path(), &["replay", "events.jsonl", "--format", "json"]);
+}
+
+/// The answer in JSON is that both are equal, with the digest of the log.
+fn is_equal(dir: &Path, args: &[&str]) {
+    let value: serde_json::Value = serde_json::from_str(&stdout(dir, args, 0)).expect("JSON");
+    let lines = log_lines(dir);
+    assert_eq!(value["equal"], true, "{value}");
+    assert!(lines[lines.len() - 1].contains(value["digest"].as_str().expect("a digest")), "{value}");
 }
 
 fn a_flipped_byte_in_an_event_is_found_and_named() {
@@ -263,6 +273,7 @@ fn equal_logs_do_not_differ() {
     let (left, right) = (recorded(), recorded());
     let right = right.path().join("events.jsonl");
     check(left.path(), &["diff", "events.jsonl", &right.display().to_string()], 0, "", "");
+    is_equal(left.path(), &["diff", "events.jsonl", &right.display().to_string(), "--format", "json"]);
 }
 
 fn the_first_difference_of_two_logs_is_shown() {
