@@ -7,27 +7,28 @@
 mod begin;
 mod estimates;
 mod unfinished;
+mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::blame::{Blame, WaitAccount, ended_by};
+use super::blame::{Blame, WaitAccount};
 use super::finished::FinishedReplicas;
 use super::fragment_account::FragmentAccount;
 use super::load::{LoadAccount, Sample};
-use super::never_runs::{NeverFits, NeverRuns};
 use super::node_account::{NodeAccount, Rates};
 use super::service_account::ServiceAccount;
 use super::unplaceable::UnplaceableAccount;
 use super::usage_account::{Held, SavedAccount, UsageAccount, gpu_parts, is_failure};
 use super::{JobAccount, JobFigures, OutsideAccount, ReplicaAccount, Row};
-use dryrack_event::{Declaration, Event, Histogram, Input, Outcome, Phase, Reason, Refusal, Sink, UsageFact};
+use dryrack_event::{Declaration, Event, Input, Outcome, Phase, Reason, Sink, UsageFact};
 use dryrack_fleet::{Electricity, InstanceState, NodeState, Placement};
 use dryrack_ids::{AttemptId, GpuId, JobId, Names, NodeId, Records};
 use dryrack_units::SimTime;
 use dryrack_workload::{JobBehavior, JobSpec, Speed, UtilizationPolicy};
 pub use estimates::PAST_ESTIMATE;
 pub use unfinished::RunRange;
+use waiting::charge;
 
 /// The largest number of nodes for which the accounts record when each attempt was on which GPU. The timeline shows
 /// this for each GPU.
@@ -203,6 +204,7 @@ impl RunAccount {
         if !self.is_warm && at >= self.warm_up {
             self.begin();
         }
+        self.waits.pass(&self.nodes, self.now.max(self.warm_up).min(at), at);
         let (instances, gpus) = self.instances;
         self.instances_most = (self.instances_most.0.max(instances), self.instances_most.1.max(gpus));
         self.fragments.pass(at);
@@ -329,7 +331,7 @@ impl RunAccount {
 
     fn on_node(&mut self, node: NodeId, change: impl FnOnce(&mut NodeAccount)) {
         self.fragments.touch(node);
-        self.waits.touch();
+        self.waits.touch(node, Some(&self.nodes[node.index()]));
         let node = &mut self.nodes[node.index()];
         let before = node.current();
         change(node);
@@ -378,13 +380,6 @@ impl RunAccount {
         self.current.waiting += u64::from(is_waiting(to));
     }
 
-    fn charge_wait(&mut self, attempt: AttemptId) {
-        let now = self.now;
-        let job = &mut self.jobs[attempt.job.index()];
-        let replica = &mut job.replicas[attempt.replica as usize];
-        charge(&mut self.waits, &job.spec, replica, now);
-    }
-
     fn submit(&mut self, job: JobId, spec: &Arc<JobSpec>) {
         assert_eq!(job.index(), self.jobs.len(), "jobs are submitted in the order of their ids");
         if !self.figures_only {
@@ -413,20 +408,6 @@ impl RunAccount {
             let account = self.jobs.drop_one(job.index(), 0);
             self.unplaceable.add(&account, self.warm_up);
             self.finished.add(job, &account, outcome);
-        }
-    }
-
-    fn hold(&mut self, attempt: AttemptId, refusal: Refusal, reasons: &Histogram) {
-        self.charge_wait(attempt);
-        let led = reasons.iter().next().map(|(reason, _)| reason);
-        let ended_by = ended_by(&self.jobs[attempt.job.index()].spec, refusal, reasons);
-        let blame = ended_by.map(|led| self.waits.blame(&self.jobs[attempt.job.index()].spec, led, &self.nodes));
-        let replica = self.replica(attempt);
-        (replica.reason, replica.blame) = (led, blame);
-        // A place behind the head of the queue says nothing about the nodes.
-        if led != Some(Reason::QueueOrder) {
-            let never = (refusal == Refusal::Never).then(|| NeverFits::of(reasons));
-            replica.never = never.filter(|never| !never.is_of_dependency()).map(NeverRuns::NoRoom);
         }
     }
 
@@ -563,15 +544,6 @@ fn is_waiting(phase: Phase) -> bool {
     matches!(phase, Phase::Pending | Phase::Analysing)
 }
 
-fn charge(waits: &mut WaitAccount, job: &JobSpec, replica: &mut ReplicaAccount, now: SimTime) {
-    let length = now.since(replica.waiting_since);
-    waits.charge(job, replica.blame, length);
-    if replica.placed.is_some() {
-        waits.again.time += u128::from(length.as_nanos());
-    }
-    replica.waiting_since = now;
-}
-
 fn note_stints(
     stints: &mut Vec<Stint>,
     nodes: usize,
@@ -602,6 +574,7 @@ impl Sink for RunAccount {
                 assert_eq!(node.index(), self.nodes.len(), "nodes are declared in the order of their ids");
                 self.names.nodes.add_new(Arc::clone(&spec.name));
                 self.load.add_gpus(spec.shape.gpus.len());
+                self.waits.touch(node, None);
                 self.states_power |= spec.shape.power.is_some();
                 self.nodes.push(NodeAccount::new(spec, state, at).with_electricity(self.electricity.as_ref()));
                 self.current.follow(Rates::default(), self.nodes[node.index()].current());

@@ -9,10 +9,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use super::behind::BehindOthers;
 use super::node_account::NodeAccount;
+use super::task_room::{Room, kinds_of_tasks};
 use dryrack_event::{Histogram, Reason, Refusal};
-use dryrack_units::SimDuration;
-use dryrack_workload::{Demand, DemandKind, GpuTake, JobSpec, TaskDemand};
+use dryrack_ids::NodeId;
+use dryrack_units::{SimDuration, SimTime};
+use dryrack_workload::{Demand, DemandKind, JobSpec};
 
 /// The total wait of all replicas in nanoseconds, by cause.
 #[derive(Default)]
@@ -24,6 +27,8 @@ pub struct WaitAccount {
     pub unexplained: u128,
     /// The part of the waits that came after a first place: replicas that were preempted or lost, and waited again.
     pub again: WaitsAgain,
+    /// The replicas whose last hold says only that they are behind others. Their waits are charged as time passes.
+    behind: BehindOthers,
     /// The number of changes to nodes so far.
     changes: u64,
     /// The last hold that was analysed. It is kept because many holds of the same instant have equal demands.
@@ -81,9 +86,31 @@ impl WaitAccount {
         }
     }
 
-    /// Records that a node has changed, so earlier results are out of date.
-    pub(super) fn touch(&mut self) {
+    /// Adds a replica behind others. Returns whether its wait is charged as time passes.
+    pub(super) fn join(&mut self, job: &JobSpec) -> bool {
+        self.behind.join(&job.demand)
+    }
+
+    /// Removes a replica whose wait was charged as time passed.
+    pub(super) fn leave(&mut self, job: &JobSpec) {
+        self.behind.leave(&job.demand);
+    }
+
+    /// Charges the waits of the replicas behind others from `since` until `until`, a time in which no node changed.
+    pub(super) fn pass(&mut self, nodes: &[NodeAccount], since: SimTime, until: SimTime) {
+        let length = u128::from(until.since(since).as_nanos());
+        if length > 0 {
+            for (blame, replicas) in self.behind.by_blame(nodes) {
+                *self.waited.entry(blame).or_default() += length * u128::from(replicas);
+            }
+        }
+    }
+
+    /// Tells that a node is about to change, so that earlier results are out of date. `before` is its account until now,
+    /// or `None` if the node is new.
+    pub(super) fn touch(&mut self, node: NodeId, before: Option<&NodeAccount>) {
         self.changes += 1;
+        self.behind.touch(node, before);
     }
 
     /// Resets the sums.
@@ -97,7 +124,7 @@ impl WaitAccount {
     /// The cause of a job's wait. `led` is the leading reason of its hold, and `nodes` are in their state at the time
     /// of the hold.
     pub(super) fn blame(&mut self, of: &Arc<JobSpec>, led: Reason, nodes: &[NodeAccount]) -> Blame {
-        if !is_ambiguous(&of.demand, led) {
+        if of.demand.pick.is_some() || !hides_others(&of.demand, led) {
             return Blame::One(led);
         }
         let known = self.last.as_ref().filter(|known| known.changes == self.changes && known.led == led);
@@ -196,116 +223,71 @@ fn limited_by(job: &JobSpec, reason: Reason) -> Option<String> {
     }
 }
 
-/// Whether resources other than the one that the leading reason names may have been short too. This is possible if CPU or RAM leads,
-/// because they are checked first. It is also possible for a gang, because its nodes may be short of different
+/// Whether resources other than the one that the leading reason names may have been short too. This is possible if CPU or
+/// RAM leads, because they are checked first. It is also possible for a gang, because its nodes may be short of different
 /// resources.
-fn is_ambiguous(demand: &Demand, led: Reason) -> bool {
+pub(super) fn hides_others(demand: &Demand, led: Reason) -> bool {
     let Some(task) = demand.task() else { return false };
     let has_gpus = task.gpus.as_ref().is_some_and(|gpus| gpus.count > 0);
     let (has_cpu, has_ram) = (task.cpu.get() > 0, task.ram.get() > 0);
     let is_gang = demand.tasks > 1;
-    demand.pick.is_none()
-        && match led {
-            Reason::InsufficientCpu => has_ram || has_gpus,
-            Reason::InsufficientRam => has_gpus || (is_gang && has_cpu),
-            Reason::InsufficientGpus | Reason::InsufficientGpuShare | Reason::InsufficientGpuMemory => {
-                is_gang && (has_cpu || has_ram)
-            }
-            _ => false,
+    match led {
+        Reason::InsufficientCpu => has_ram || has_gpus,
+        Reason::InsufficientRam => has_gpus || (is_gang && has_cpu),
+        Reason::InsufficientGpus | Reason::InsufficientGpuShare | Reason::InsufficientGpuMemory => {
+            is_gang && (has_cpu || has_ram)
         }
+        // There is room for some of its tasks, so it says nothing about the others.
+        Reason::GangIncomplete => true,
+        _ => is_of_state(led),
+    }
+}
+
+/// Whether the reason is the state of a node. It is given whatever else the node lacks.
+fn is_of_state(reason: Reason) -> bool {
+    let of_state = [Reason::NodeJoining, Reason::NodeNotReady, Reason::NodeUnreachable, Reason::NodeMaintenance];
+    of_state.contains(&reason)
 }
 
 /// The cause of a wait if the leading reason is ambiguous. Evaluates every node.
 fn blame(demand: &Demand, led: Reason, nodes: &[NodeAccount]) -> Blame {
-    let gpus = demand.gpus().filter(|gpus| gpus.count > 0).map(|gpus| match gpus.take {
-        GpuTake::Whole => Reason::InsufficientGpus,
-        GpuTake::Share(_) => Reason::InsufficientGpuShare,
-        GpuTake::Memory(_) => Reason::InsufficientGpuMemory,
-    });
-    let none = Shortages::default();
-    let (cpu, ram) = (Shortages { cpu: true, ..none }, Shortages { ram: true, ..none });
-    let gpu = Shortages { gpus, ..none };
-    let tried = [
-        (Blame::One(Reason::InsufficientCpu), cpu),
-        (Blame::One(Reason::InsufficientRam), ram),
-        (gpus.map_or(Blame::One(led), Blame::One), gpu),
-    ];
-    let single = tried.into_iter().find(|(_, endless)| would_fit(demand, *endless, nodes));
-    if let Some((blame, _)) = single {
-        return blame;
-    }
-    let pairs = [
-        Shortages { gpus, ..cpu },
-        Shortages { gpus, ..ram },
-        Shortages { ram: true, ..cpu },
-        Shortages { ram: true, gpus, ..cpu },
-    ];
-    match pairs.into_iter().find(|endless| would_fit(demand, *endless, nodes)) {
-        Some(endless) => Blame::Together(endless),
-        None => Blame::One(led),
-    }
-}
-
-/// Whether the nodes would have room for all tasks if the resources in `endless` were unlimited.
-fn would_fit(demand: &Demand, endless: Shortages, nodes: &[NodeAccount]) -> bool {
-    let Some(task) = demand.task() else { return false };
-    let mut left = u64::from(demand.tasks);
-    let most = if demand.gang == dryrack_workload::Gang::Spread { 1 } else { left };
-    for node in nodes {
-        left = left.saturating_sub(room(task, endless, node, most));
-        if left == 0 {
-            return true;
-        }
-    }
-    false
-}
-
-/// The number of tasks for which the node would have room, up to `most`.
-fn room(task: &TaskDemand, endless: Shortages, node: &NodeAccount, most: u64) -> u64 {
-    let shape = &node.spec.shape;
-    let is_of_kind = task.os.is_none_or(|os| os == shape.os)
-        && task.arch.is_none_or(|arch| arch == shape.arch)
-        && task.labels.iter().all(|(key, value)| shape.labels.get(key) == Some(value))
-        && shape.instance.is_none();
-    if !node.is_ready() || !is_of_kind {
-        return 0;
-    }
-    let parts = |free: u64, asked: u64| free.checked_div(asked).unwrap_or(u64::MAX);
-    let by_cpu = if endless.cpu { most } else { parts(node.cpu_free().get(), task.cpu.get()) };
-    let by_ram = if endless.ram { most } else { parts(node.ram_free().get(), task.ram.get()) };
-    let most = most.min(by_cpu).min(by_ram);
-    match &task.gpus {
-        Some(gpus) if gpus.count > 0 && most > 0 => node.gpu_room(gpus, endless.gpus.is_some(), most),
-        _ => most,
-    }
+    let Some(tasks) = kinds_of_tasks(demand).next() else { return Blame::One(led) };
+    let room = Room::of(tasks, nodes, NodeAccount::is_ready);
+    // If there is room, something other than these resources is in the way.
+    let is_led =
+        room.is_enough(tasks.tasks) || (is_of_state(led) && Room::of(tasks, nodes, |_| true).is_enough(tasks.tasks));
+    room.lacks(tasks).filter(|_| !is_led).unwrap_or(Blame::One(led))
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use dryrack_fleet::{Fleet, GpuClaim, GpuShape, NodeClaim, NodeShape, NodeSpec, NodeState, Placement};
     use dryrack_ids::NodeId;
     use dryrack_rng::Stream;
     use dryrack_scheduler::{Decision, Grouping, SchedulerOptions, decide};
     use dryrack_units::{Bytes, GpuShare, MilliCpu, SimTime};
-    use dryrack_workload::GpuDemand;
+    use dryrack_workload::{GpuDemand, GpuTake, TaskDemand};
 
-    const GIB: u64 = 8;
+    pub const GIB: u64 = 8;
 
     /// A node's cores, GiB of RAM and GPUs, and how much of each is taken.
-    #[derive(Clone, Copy)]
-    struct NodeUse {
-        all: (u64, u64, u64),
-        taken: (u64, u64, u64),
+    #[derive(Clone, Copy, Debug)]
+    pub struct NodeUse {
+        pub all: (u64, u64, u64),
+        pub taken: (u64, u64, u64),
     }
 
-    fn draw_node(draws: &mut Stream) -> NodeUse {
+    pub fn draw_node(draws: &mut Stream) -> NodeUse {
         let all = (draws.between(1, 8), draws.between(1, 8), draws.between(0, 3));
-        let taken = (draws.between(0, all.0), draws.between(0, all.1), draws.between(0, all.2));
-        NodeUse { all, taken }
+        NodeUse { all, taken: draw_taken(all, draws) }
     }
 
-    fn draw_demand(draws: &mut Stream) -> Demand {
+    pub fn draw_taken(all: (u64, u64, u64), draws: &mut Stream) -> (u64, u64, u64) {
+        (draws.between(0, all.0), draws.between(0, all.1), draws.between(0, all.2))
+    }
+
+    pub fn draw_demand(draws: &mut Stream) -> Demand {
         let gpus = draws.between(0, 2) as u32;
         let take =
             *draws.pick(&[GpuTake::Whole, GpuTake::Share(GpuShare::new(500)), GpuTake::Memory(Bytes::from_gib(3))]);
@@ -317,7 +299,7 @@ mod tests {
         Demand { tasks: draws.between(1, 3) as u32, ..Demand::of(task) }
     }
 
-    fn claim(node: usize, (cpu, ram, gpus): (u64, u64, u64)) -> NodeClaim {
+    pub fn claim(node: usize, (cpu, ram, gpus): (u64, u64, u64)) -> NodeClaim {
         let gpu = |index| GpuClaim { index: index as u16, share: GpuShare::WHOLE, memory: Bytes::from_gib(GIB) };
         NodeClaim {
             node: NodeId::new(node),
@@ -330,13 +312,13 @@ mod tests {
         }
     }
 
-    fn spec(node: usize, (cpu, ram, gpus): (u64, u64, u64)) -> NodeSpec {
+    pub fn spec(node: usize, (cpu, ram, gpus): (u64, u64, u64)) -> NodeSpec {
         let gpus = vec![GpuShape::of("a", Bytes::from_gib(GIB)); gpus as usize];
         let shape = NodeShape::of(MilliCpu::from_cores(cpu), Bytes::from_gib(ram), gpus);
         NodeSpec { name: format!("n{node}").into(), shape: shape.into() }
     }
 
-    fn accounts(nodes: &[NodeUse]) -> Vec<NodeAccount> {
+    pub fn accounts(nodes: &[NodeUse]) -> Vec<NodeAccount> {
         let account = |(index, node): (usize, &NodeUse)| {
             let mut account = NodeAccount::new(&spec(index, node.all), NodeState::Ready, SimTime::ZERO);
             account.take(SimTime::ZERO, &claim(index, node.taken));
@@ -347,7 +329,7 @@ mod tests {
 
     /// The decision of the real scheduler on a fleet with the same claims. Nodes have a thousand times the CPU or RAM,
     /// or all of their GPUs are free, if `endless` includes the resource.
-    fn decision(options: &SchedulerOptions, demand: &Demand, nodes: &[NodeUse], endless: Shortages) -> Decision {
+    pub fn decision(options: &SchedulerOptions, demand: &Demand, nodes: &[NodeUse], endless: Shortages) -> Decision {
         let mut fleet = Fleet::default();
         for (index, node) in nodes.iter().enumerate() {
             let (mut all, mut taken) = (node.all, node.taken);
@@ -375,7 +357,8 @@ mod tests {
             };
             let led = reasons.iter().next().expect("a reason for each node").0;
             let of_gpus = [Reason::InsufficientGpus, Reason::InsufficientGpuShare, Reason::InsufficientGpuMemory];
-            if !matches!(led, Reason::InsufficientCpu | Reason::InsufficientRam) && !of_gpus.contains(&led) {
+            let others = [Reason::InsufficientCpu, Reason::InsufficientRam, Reason::GangIncomplete];
+            if !others.contains(&led) && !of_gpus.contains(&led) {
                 continue;
             }
             let gpus = demand.gpus().map(|_| Reason::InsufficientGpus);

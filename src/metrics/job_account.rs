@@ -75,6 +75,8 @@ pub struct ReplicaAccount {
     pub(super) refused_empty: Option<Reason>,
     /// While the replica waits, the cause to which its wait is charged.
     pub(super) blame: Option<Blame>,
+    /// Whether the replica is behind others and its wait is charged as time passes.
+    pub(super) is_behind: bool,
     pub(super) waiting_since: SimTime,
 }
 
@@ -114,6 +116,7 @@ impl ReplicaAccount {
             never: None,
             refused_empty: None,
             blame: None,
+            is_behind: false,
             waiting_since: now,
         }
     }

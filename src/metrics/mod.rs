@@ -6,6 +6,7 @@
 #![warn(clippy::unwrap_used)]
 
 mod account;
+mod behind;
 mod blame;
 mod definitions;
 mod finished;
@@ -25,6 +26,7 @@ mod sections;
 mod series;
 mod service_account;
 mod stated_power;
+mod task_room;
 mod unplaceable;
 mod usage_account;
 mod value;

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use dryrack_fleet::{Electricity, GpuState, NodeClaim, NodeSpec, NodeState};
 use dryrack_scheduler::{Free, is_large_enough, is_of_type};
 use dryrack_units::{Bytes, GpuShare, MilliCpu, SimTime};
@@ -273,13 +275,19 @@ impl NodeAccount {
                 GpuTake::Memory(_) => 0,
             }
         };
-        let places: Vec<u64> = (0..shape.gpus_without_devices()).map(places).filter(|places| *places > 0).collect();
+        let places = (0..shape.gpus_without_devices()).map(places).filter(|places| *places > 0);
+        let places: SmallVec<[u64; 16]> = places.collect();
         let offered = |tasks: u64| places.iter().map(|places| u128::from((*places).min(tasks))).sum::<u128>();
-        let (mut low, mut high) = (0, most);
+        let is_enough = |tasks: u64| offered(tasks) >= u128::from(tasks) * u128::from(asked.count);
+        let at_most = offered(most) / u128::from(asked.count.max(1));
+        let (mut low, mut high) = (0, most.min(u64::try_from(at_most).unwrap_or(u64::MAX)));
+        // Whole GPUs have one place each, so they always have room for this many.
+        if is_enough(high) {
+            return high;
+        }
         while low < high {
             let middle = low + (high - low).div_ceil(2);
-            let needed = u128::from(middle) * u128::from(asked.count);
-            if offered(middle) >= needed { low = middle } else { high = middle - 1 }
+            if is_enough(middle) { low = middle } else { high = middle - 1 }
         }
         low
     }

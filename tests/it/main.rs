@@ -103,6 +103,7 @@ mod theory;
 mod tidy;
 mod traced;
 mod view;
+mod why_waited;
 mod worlds;
 
 use libtest_mimic::{Arguments, Trial};
@@ -226,6 +227,7 @@ fn main() {
         streamed::trials,
         theory::trials,
         view::trials,
+        why_waited::trials,
         worlds::trials,
     ];
     let mut trials: Vec<Trial> = modules.into_iter().flat_map(|of_module| of_module()).collect();

@@ -1,0 +1,308 @@
+//! Finds what the replicas behind the head of their queue lack.
+//!
+//! The scheduler does not try such a replica, so its hold says nothing about the nodes. But if there is no room for it, it
+//! would not start without the head either. So its wait is charged to its place in the queue only while it would fit.
+//!
+//! Equal demands are one class. Each class knows for how many of its tasks the nodes have room, and a node that changes
+//! changes these sums. So time that passes costs nothing for each replica, and a changed node costs a few comparisons for
+//! each class that waits.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use smallvec::SmallVec;
+
+use super::blame::{Blame, hides_others};
+use super::node_account::NodeAccount;
+use super::task_room::{EqualTasks, NodeRoom, Room, gpu_room_on, kinds_of_tasks};
+use dryrack_event::Reason;
+use dryrack_ids::NodeId;
+use dryrack_workload::{Demand, GpuDemand};
+
+/// The number of classes without replicas that are kept, besides as many as there are with replicas.
+const IDLE: usize = 32;
+
+const IN_TURN: Blame = Blame::One(Reason::QueueOrder);
+
+/// The replicas behind the heads of their queues.
+#[derive(Default)]
+pub(super) struct BehindOthers {
+    classes: Vec<Class>,
+    /// The index of each class.
+    by_demand: HashMap<Arc<Demand>, usize, FixedState>,
+    /// The demands for GPUs of all classes.
+    gpus: Vec<GpuDemand>,
+    replicas: u64,
+    /// The number of replicas whose wait is charged to each cause.
+    by_blame: BTreeMap<Blame, u64>,
+    /// The nodes that have changed since time last passed with replicas here, as they were before. `None` if a node is
+    /// new.
+    changed: Vec<(NodeId, Option<NodeAccount>)>,
+    is_changed: Vec<bool>,
+}
+
+/// All replicas with equal demands.
+struct Class {
+    demand: Arc<Demand>,
+    replicas: u64,
+    blame: Blame,
+    /// The room for each kind of task. Empty if it has not been counted yet.
+    kinds: SmallVec<[KindRoom; 1]>,
+    /// Whether the room has changed since the cause was found.
+    is_changed: bool,
+}
+
+/// The room for equal tasks.
+struct KindRoom {
+    room: Room,
+    /// The index of their demand for GPUs.
+    gpus: Option<usize>,
+    /// The CPU and RAM that each of them asks for.
+    asked: (u64, u64),
+    tasks: u64,
+    most: u64,
+    is_plain: bool,
+}
+
+/// A node before or after a change, with the room of its GPUs for each demand for GPUs.
+#[derive(Default)]
+struct NodeSeen {
+    is_ready: bool,
+    has_instance: bool,
+    free: (u64, u64),
+    gpus: Vec<(u64, u64)>,
+}
+
+impl BehindOthers {
+    /// Adds a replica with this demand. Returns whether it is one whose room can be counted.
+    pub fn join(&mut self, demand: &Arc<Demand>) -> bool {
+        let class = match self.by_demand.get(demand) {
+            Some(class) => *class,
+            None if kinds_of_tasks(demand).next().is_none() => return false,
+            None => self.add_class(Class {
+                demand: Arc::clone(demand),
+                replicas: 0,
+                blame: IN_TURN,
+                kinds: SmallVec::new(),
+                is_changed: true,
+            }),
+        };
+        let class = &mut self.classes[class];
+        class.replicas += 1;
+        self.replicas += 1;
+        *self.by_blame.entry(class.blame).or_default() += 1;
+        true
+    }
+
+    /// Removes a replica that `join` added.
+    pub fn leave(&mut self, demand: &Arc<Demand>) {
+        let class = &mut self.classes[self.by_demand[demand]];
+        class.replicas -= 1;
+        self.replicas -= 1;
+        *self.by_blame.get_mut(&class.blame).expect("the replica was counted") -= 1;
+    }
+
+    /// Tells that a node is about to change. `before` is its account until now, or `None` if the node is new.
+    pub fn touch(&mut self, node: NodeId, before: Option<&NodeAccount>) {
+        if self.classes.is_empty() {
+            return;
+        }
+        if self.is_changed.len() <= node.index() {
+            self.is_changed.resize(node.index() + 1, false);
+        }
+        if !std::mem::replace(&mut self.is_changed[node.index()], true) {
+            self.changed.push((node, before.cloned()));
+        }
+    }
+
+    /// The number of replicas whose wait is charged to each cause while the nodes are in this state.
+    pub fn by_blame(&mut self, nodes: &[NodeAccount]) -> impl Iterator<Item = (Blame, u64)> + '_ {
+        if self.replicas > 0 {
+            self.follow(nodes);
+        }
+        self.by_blame.iter().map(|(blame, replicas)| (*blame, *replicas)).filter(|(_, replicas)| *replicas > 0)
+    }
+
+    fn add_class(&mut self, class: Class) -> usize {
+        self.by_demand.insert(Arc::clone(&class.demand), self.classes.len());
+        self.classes.push(class);
+        self.classes.len() - 1
+    }
+
+    /// Counts the room of new classes, and counts it again for nodes that have changed.
+    fn follow(&mut self, nodes: &[NodeAccount]) {
+        self.forget_idle_classes();
+        let (mut before, mut after) = (NodeSeen::default(), NodeSeen::default());
+        for (id, account) in std::mem::take(&mut self.changed) {
+            self.is_changed[id.index()] = false;
+            before.look(account.as_ref(), &self.gpus);
+            after.look(Some(&nodes[id.index()]), &self.gpus);
+            if before.is_ready || after.is_ready {
+                self.classes.iter_mut().for_each(|class| class.change((id, &nodes[id.index()]), &before, &after));
+            }
+        }
+        for class in &mut self.classes {
+            if class.kinds.is_empty() {
+                class.count(nodes, &mut self.gpus);
+            }
+            if !std::mem::take(&mut class.is_changed) {
+                continue;
+            }
+            let blame = class.cause();
+            if blame != class.blame {
+                *self.by_blame.entry(class.blame).or_default() -= class.replicas;
+                *self.by_blame.entry(blame).or_default() += class.replicas;
+                class.blame = blame;
+            }
+        }
+    }
+
+    fn forget_idle_classes(&mut self) {
+        let used = self.classes.iter().filter(|class| class.replicas > 0).count();
+        if self.classes.len() - used <= used + IDLE {
+            return;
+        }
+        let kept = std::mem::take(&mut self.classes).into_iter().filter(|class| class.replicas > 0);
+        let gpus = std::mem::take(&mut self.gpus);
+        self.by_demand.clear();
+        for mut class in kept {
+            for kind in &mut class.kinds {
+                kind.gpus = kind.gpus.map(|known| number_of(&gpus[known], &mut self.gpus));
+            }
+            self.add_class(class);
+        }
+    }
+}
+
+/// The number of this demand for GPUs.
+fn number_of(asked: &GpuDemand, gpus: &mut Vec<GpuDemand>) -> usize {
+    gpus.iter().position(|known| known == asked).unwrap_or_else(|| {
+        gpus.push(asked.clone());
+        gpus.len() - 1
+    })
+}
+
+impl Class {
+    fn count(&mut self, nodes: &[NodeAccount], gpus: &mut Vec<GpuDemand>) {
+        let kind = |tasks: EqualTasks<'_>| KindRoom {
+            room: Room::of(tasks, nodes, NodeAccount::is_ready),
+            gpus: tasks.gpus().map(|asked| number_of(asked, gpus)),
+            asked: (tasks.task.cpu.get(), tasks.task.ram.get()),
+            tasks: tasks.tasks,
+            most: tasks.most,
+            is_plain: tasks.is_plain(),
+        };
+        self.kinds = kinds_of_tasks(&self.demand).map(kind).collect();
+    }
+
+    /// Counts the room again for a node that has changed.
+    fn change(&mut self, (id, node): (NodeId, &NodeAccount), before: &NodeSeen, after: &NodeSeen) {
+        for (number, kind) in self.kinds.iter_mut().enumerate() {
+            let (before, after) = (before.room(kind), after.room(kind));
+            let is_of_kind = || kinds_of_tasks(&self.demand).nth(number).is_some_and(|of| of.is_node_of_kind(id, node));
+            if before != after && (kind.is_plain || is_of_kind()) {
+                kind.room.replace(before, after);
+                self.is_changed = true;
+            }
+        }
+    }
+
+    fn cause(&self) -> Blame {
+        let kinds = self.kinds.iter().zip(kinds_of_tasks(&self.demand));
+        let Some((kind, tasks)) = kinds.into_iter().find(|(kind, _)| !kind.room.is_enough(kind.tasks)) else {
+            return IN_TURN;
+        };
+        // As for a replica that was tried: the reason of most nodes if nothing else can have been short beside it.
+        let led = kind.room.leading_reason(tasks).filter(|_| self.demand.tasks == 1);
+        let led = led.filter(|led| !hides_others(&self.demand, *led)).map(Blame::One);
+        led.or_else(|| kind.room.lacks(tasks)).unwrap_or(IN_TURN)
+    }
+}
+
+impl NodeSeen {
+    fn look(&mut self, node: Option<&NodeAccount>, gpus: &[GpuDemand]) {
+        self.gpus.clear();
+        self.is_ready = node.is_some_and(NodeAccount::is_ready);
+        if let Some(node) = node.filter(|_| self.is_ready) {
+            self.has_instance = node.spec.shape.instance.is_some();
+            self.free = (node.cpu_free().get(), node.ram_free().get());
+            self.gpus.extend(gpus.iter().map(|gpus| gpu_room_on(gpus, node, u64::from(u32::MAX))));
+        }
+    }
+
+    /// The room for tasks of this kind, if the node is of the right kind.
+    fn room(&self, kind: &KindRoom) -> NodeRoom {
+        if !self.is_ready || self.has_instance {
+            return NodeRoom::default();
+        }
+        let gpus = kind.gpus.map_or((kind.most, kind.most), |number| self.gpus[number]);
+        NodeRoom::of(kind.asked, kind.most, self.free, gpus)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::blame::tests::{NodeUse, accounts, claim, decision, draw_demand, draw_node, draw_taken};
+    use super::super::blame::{WaitAccount, ended_by};
+    use super::*;
+    use dryrack_event::Refusal;
+    use dryrack_rng::Stream;
+    use dryrack_scheduler::Decision;
+    use dryrack_units::SimTime;
+    use dryrack_workload::JobSpec;
+
+    /// The cause of the wait of a replica that the scheduler tries. `None` if it gives no reason for which a wait ends.
+    fn cause_of_tried(demand: &Demand, nodes: &[NodeUse]) -> Option<Blame> {
+        let profile = dryrack_profile::load_profile("first-fit", std::path::Path::new("")).expect("one of ours");
+        match decision(&profile.scheduler, demand, nodes, Default::default()) {
+            Decision::Refuse { refusal: Refusal::Unfit, reasons } => {
+                let spec = Arc::new(JobSpec::of("job".into(), demand.clone()));
+                let led = ended_by(&spec, Refusal::Unfit, &reasons).expect("a reason for each node");
+                Some(WaitAccount::default().blame(&spec, led, &accounts(nodes)))
+            }
+            Decision::Refuse { .. } => None,
+            Decision::Place(_) => Some(IN_TURN),
+        }
+    }
+
+    #[test]
+    fn a_replica_behind_others_lacks_what_it_would_lack_if_it_were_tried() {
+        let (mut fit, mut unfit, mut again) = (0, 0, 0);
+        for seed in 0..300 {
+            let mut draws = Stream::new(seed, "behind", 0);
+            let mut nodes: Vec<NodeUse> = (0..draws.between(1, 4)).map(|_| draw_node(&mut draws)).collect();
+            let mut account = accounts(&nodes);
+            let mut behind = BehindOthers::default();
+            let mut waiting: Vec<Arc<Demand>> = Vec::new();
+            for _ in 0..20 {
+                for _ in 0..draws.between(0, 3) {
+                    waiting.push(Arc::new(draw_demand(&mut draws)));
+                    assert!(behind.join(waiting.last().expect("one was added")));
+                }
+                for _ in 0..draws.between(0, waiting.len().min(3) as u64) {
+                    behind.leave(&waiting.swap_remove(draws.between(0, waiting.len() as u64 - 1) as usize));
+                }
+                for _ in 0..draws.between(0, 2) {
+                    let (id, at) = (draws.between(0, nodes.len() as u64 - 1) as usize, SimTime::ZERO);
+                    behind.touch(NodeId::new(id), Some(&account[id]));
+                    account[id].release(at, &claim(id, nodes[id].taken));
+                    nodes[id].taken = draw_taken(nodes[id].all, &mut draws);
+                    account[id].take(at, &claim(id, nodes[id].taken));
+                }
+                let expected: Vec<Option<Blame>> = waiting.iter().map(|of| cause_of_tried(of, &nodes)).collect();
+                let charged: u64 = behind.by_blame(&account).map(|(_, replicas)| replicas).sum();
+                assert_eq!(charged, waiting.len() as u64, "seed {seed}");
+                for (demand, expected) in waiting.iter().zip(expected) {
+                    let Some(expected) = expected else { continue };
+                    let class = &behind.classes[behind.by_demand[demand]];
+                    assert_eq!(class.blame, expected, "seed {seed}: {demand:?} on {nodes:?}");
+                    fit += u64::from(expected == IN_TURN);
+                    unfit += u64::from(expected != IN_TURN);
+                    again += u64::from(matches!(expected, Blame::Together(_)));
+                }
+            }
+        }
+        assert!(fit > 1000 && unfit > 1000 && again > 100, "{fit} {unfit} {again}: each is seen");
+    }
+}

@@ -1,0 +1,83 @@
+//! The causes to which a run charges its waiting time. The shares are computed on paper.
+
+use crate::cli::{stdout, written};
+
+trials! {
+    Nothing: [
+        time_is_charged_to_what_would_have_ended_the_wait,
+    ]
+}
+
+/// A title, a scenario without its first lines, and the shares of the causes.
+const CASES: [(&str, &str, &str); 5] = [
+    // `head` waits 1 h for GPUs. `small` fits in the first hour, before `head` takes all GPUs for another. `medium` fits
+    // in the second half of the first hour. So 1 h + 0.5 h of 5 h are for the order.
+    (
+        "A job behind the head waits for its turn only while it would fit",
+        "nodes: [{name: n, machine: a100-80g-x8}]
+jobs:
+  - {name: short, gpus: 4, cpus: 1, duration: 30m}
+  - {name: long, gpus: 2, cpus: 1, duration: 1h}
+  - {name: head, gpus: 8, cpus: 1, duration: 1h}
+  - {name: small, gpus: 2, cpus: 1, duration: 1h}
+  - {name: medium, gpus: 4, cpus: 1, duration: 1h}
+",
+        "70% insufficient_gpus, 30% queue_order",
+    ),
+    // `head` waits 1 h for GPUs. `small` has no room for half an hour, then fits on `late` for half an hour.
+    (
+        "A node that becomes ready has room at once",
+        "nodes: [{name: n, machine: a100-80g-x8}, {name: late, machine: l4-x1, state: not_ready}]
+faults: [{at: 30m, node: late, becomes: ready}]
+jobs:
+  - {name: long, gpus: 8, cpus: 1, duration: 1h}
+  - {name: head, gpus: 8, cpus: 1, duration: 1h}
+  - {name: small, gpus: 1, cpus: 1, duration: 1h}
+",
+        "75% insufficient_gpus, 25% queue_order",
+    ),
+    // For an hour, two cores and two GPUs are free. `head` wants four of each, and `small` four cores.
+    (
+        "Two resources that are short at once are one cause",
+        "nodes: [{name: n, cpus: 8, ram: 64GiB, gpus: [{type: a, memory: 80GiB, count: 8}]}]
+jobs:
+  - {name: long, gpus: 6, cpus: 6, duration: 1h}
+  - {name: head, gpus: 4, cpus: 4, duration: 1h}
+  - {name: small, gpus: 1, cpus: 4, duration: 1h}
+",
+        "50% insufficient_cpu, 50% insufficient_cpu+insufficient_gpus",
+    ),
+    // Two nodes have room for a task each, and the third for none. More GPUs on the third would have ended the wait.
+    (
+        "A gang with room for some of its tasks waits for what the others lack",
+        "nodes: [{name: n, count: 3, machine: a100-80g-x8}]
+jobs:
+  - {name: long, gpus: 8, cpus: 1, duration: 1h}
+  - {name: gang, tasks: 3, gpus: 8, cpus: 1, duration: 1h}
+",
+        "100% insufficient_gpus",
+    ),
+    // From 30 min on: `head` waits 0.5 h, `small` and `medium` 1 h each for GPUs, and 0.5 h each for their turn.
+    (
+        "The time of a warm-up does not count",
+        "warm_up: 30m
+nodes: [{name: n, machine: a100-80g-x8}]
+jobs:
+  - {name: short, gpus: 4, cpus: 1, duration: 30m}
+  - {name: long, gpus: 2, cpus: 1, duration: 1h}
+  - {name: head, gpus: 8, cpus: 1, duration: 1h}
+  - {name: small, gpus: 2, cpus: 1, duration: 1h}
+  - {name: medium, gpus: 4, cpus: 1, duration: 1h}
+",
+        "71% insufficient_gpus, 29% queue_order",
+    ),
+];
+
+fn time_is_charged_to_what_would_have_ended_the_wait() {
+    for (title, rest, shares) in CASES {
+        let scenario = format!("scenario: {title}\nprofile: fifo\n{rest}");
+        let dir = written(&[("s.yaml", &scenario)]);
+        let text = stdout(dir.path(), &["run", "s.yaml"], 0);
+        assert!(text.contains(&format!("because    {shares}\n")), "{title}: expected {shares}\n{text}");
+    }
+}
