@@ -14,7 +14,11 @@
 //! stages are asked ([`judged`](super::judged)), but only where single nodes do not rule it out. Such a demand is planned
 //! again in each pass in which it may start.
 //!
+//! A replica far behind is planned before those ahead of it if they cannot come in its way ([`jump`]).
+//!
 //! If the order of the queue changes with time, every pass plans all replicas, because all reservations may move.
+
+mod jump;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -24,7 +28,7 @@ use smallvec::SmallVec;
 use super::bookings::{MayHold, end};
 use super::calendar::Part;
 use super::ends::MOMENT;
-use super::judged::gap_judged;
+use super::judged::{Trial, gap_judged};
 use super::kept::{Backfilling, fits_now_kept, update_calendar, update_outlooks};
 use super::outlook::Outlook;
 use super::reservations::{Planned, Span, most_of_node};
@@ -36,6 +40,7 @@ use dryrack_ids::NodeId;
 use dryrack_scheduler::{Candidate, asks_no_more, decide_among, may_ever_do, room as room_of};
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::Demand;
+use jump::Jumps;
 
 /// If there are more demands than this, the plan does not compare them with each other.
 const MOST_COMPARED: usize = 64;
@@ -247,20 +252,66 @@ fn plan_for(
         Some(Reverse((first.key, *demand, first.length)))
     };
     let mut line: BinaryHeap<_> = concerned.iter().filter_map(first).collect();
-    let mut hopes: Vec<StartableDemand> =
+    let hopes: Vec<StartableDemand> =
         hopes.into_iter().map(|(demand, from)| startable_demand(core, kept, demand, from)).collect();
-    let (mut starts, mut trial) = (Vec::new(), None);
-    while hopes.iter().any(|hope| hope.next.is_some()) {
+    let mut pass = PlannedPass { hopes, starts: Vec::new(), trial: None, plain };
+    let (mut jumps, mut behind) = (Jumps::new(), None);
+    let may_jump = concerned.len() <= MOST_COMPARED && !concerned.iter().any(|demand| kept.is_judged(*demand));
+    while pass.hopes.iter().any(|hope| hope.next.is_some()) {
+        if let Some(behind) = behind.filter(|_| may_jump && jumps.are_due()) {
+            match jump::safe_start(core, kept, &concerned, &pass.hopes, (behind, &jumps)) {
+                Some(safe) if pass.starts_now(core, kept, safe) => jumps.note(safe.1.key.replica()),
+                Some(_) | None => jumps.fail(),
+            }
+            if jumps.are_due() {
+                continue;
+            }
+        }
         let Some(Reverse((key, demand, length))) = line.pop() else { break };
-        let shelf = kept.shelves.of(demand);
-        let next = shelf.first(Position::Behind(key), ENDLESS);
+        let next = kept.shelves.of(demand).first(Position::Behind(key), ENDLESS);
         line.extend(next.map(|next| Reverse((next.key, demand, next.length))));
-        let index = key.replica();
-        let Gap { found, not_before } = match kept.is_judged(demand) {
-            true => gap_judged(core, kept, &mut trial, index, (demand, length)),
-            false => gap_by_node(core, kept, index, (demand, length)),
+        behind = Some(key);
+        if !jumps.is_done(key.replica()) {
+            jumps.count();
+            pass.plan(core, kept, (demand, Waiting { key, length }));
+        }
+    }
+    pass.starts
+}
+
+/// The plan of a pass as far as it has been made.
+struct PlannedPass<'a> {
+    hopes: Vec<StartableDemand>,
+    starts: Vec<Planned>,
+    trial: Option<Trial>,
+    plain: Option<&'a [Planned]>,
+}
+
+impl PlannedPass<'_> {
+    /// Makes the reservation of a replica.
+    fn plan(&mut self, core: &Core, kept: &mut Backfilling, (demand, waiting): (u32, Waiting)) {
+        let Waiting { key, length } = waiting;
+        let gap = match kept.is_judged(demand) {
+            true => gap_judged(core, kept, &mut self.trial, key.replica(), (demand, length)),
+            false => gap_by_node(core, kept, key.replica(), (demand, length)),
         };
-        if let Some(plain) = plain {
+        self.reserve(core, kept, (demand, waiting), gap);
+    }
+
+    /// Makes the reservation of a replica if it starts now. Returns whether it does.
+    fn starts_now(&mut self, core: &Core, kept: &mut Backfilling, (demand, waiting): (u32, Waiting)) -> bool {
+        let gap = gap_by_node(core, kept, waiting.key.replica(), (demand, waiting.length));
+        let starts = gap.not_before == core.now;
+        if starts {
+            self.reserve(core, kept, (demand, waiting), gap);
+        }
+        starts
+    }
+
+    fn reserve(&mut self, core: &Core, kept: &mut Backfilling, (demand, waiting): (u32, Waiting), gap: Gap) {
+        let (Waiting { key, length }, Gap { found, not_before }) = (waiting, gap);
+        let (index, hopes) = (key.replica(), &mut self.hopes);
+        if let Some(plain) = self.plain {
             let own = plain.iter().find(|planned| planned.replica == index);
             let own = own.map(|planned| (planned.from, planned.candidate.clone()));
             assert_eq!(found, own, "what is reserved is not what is computed");
@@ -281,9 +332,8 @@ fn plan_for(
             hope.next = next_hope(core, kept, hope, Position::Behind(key));
         }
         let start = found.filter(|(from, _)| *from == core.now);
-        starts.extend(start.map(|(from, candidate)| Planned { replica: index, from, candidate, sees }));
+        self.starts.extend(start.map(|(from, candidate)| Planned { replica: index, from, candidate, sees }));
     }
-    starts
 }
 
 /// Finds, for each of these demands, which others ask for at most as much of every node. Demands about which single
@@ -369,10 +419,9 @@ fn dim(core: &Core, kept: &Backfilling, hope: &mut StartableDemand, touched: imp
     for node in touched {
         let Some((until, _)) = hope.rooms.get_mut(&node) else { continue };
         is_dimmed = true;
-        let free_until = free_until(core, kept, (hope.demand, demand), node);
-        match free_until > core.now {
-            true => *until = free_until,
-            false => drop(hope.rooms.remove(&node)),
+        match free_until(core, kept, (hope.demand, demand), node, core.now) {
+            Some(free_until) => *until = free_until,
+            None => drop(hope.rooms.remove(&node)),
         }
     }
     if is_dimmed {
@@ -381,18 +430,26 @@ fn dim(core: &Core, kept: &Backfilling, hope: &mut StartableDemand, touched: imp
     }
 }
 
-/// The time until which a node has room for a task, starting now. Returns the current time if the node has no room.
-fn free_until(core: &Core, kept: &Backfilling, (number, demand): (u32, &Demand), node: NodeId) -> SimTime {
+/// The time until which a node has room for a task that begins at this time. `None` if it has no room then.
+fn free_until(
+    core: &Core,
+    kept: &Backfilling,
+    (number, demand): (u32, &Demand),
+    node: NodeId,
+    from: SimTime,
+) -> Option<SimTime> {
     let asked = Asked { demand, outlook: kept.outlook(number), length: MOMENT };
-    let mut begins: SmallVec<[SimTime; 16]> = kept.bookings.on(node).iter().map(|booking| booking.from).collect();
+    let has_room = |until: SimTime| room_in(core, kept, asked, node, (from, until.saturating_add(MOMENT))).is_some();
+    if !has_room(from) {
+        return None;
+    }
+    let begins = kept.bookings.on(node).iter().map(|booking| booking.from).filter(|begins| *begins > from);
+    let mut begins: SmallVec<[SimTime; 16]> = begins.collect();
     begins.sort_unstable();
     begins.dedup();
-    for from in begins {
-        if room_in(core, kept, asked, node, (core.now, from.saturating_add(MOMENT))).is_none() {
-            return from;
-        }
-    }
-    SimTime::MAX
+    // In a longer time, there is never more room.
+    let most = begins.partition_point(|begins| has_room(*begins));
+    Some(begins.get(most).copied().unwrap_or(SimTime::MAX))
 }
 
 /// The gap for a demand that is decided node by node.
