@@ -8,10 +8,12 @@ and keep their work if they have a checkpoint. All jobs must be tasks with whole
 
     outside: {command: [python3, gavel.py], driver: {policy: gavel}}
 
-`las` (least attained service) treats all GPUs alike, `gavel` is the same with the speeds of each job, and `allox`
-gives each job one GPU such that the mean completion time is least, if estimates are exact. `driver` may also state the
-`order` in which types of GPU choose their jobs (only `las` shuffles it, by `seed`), the length of a round (`round_s`),
-and the least time between two computations of the parts (`reset_s`), both in seconds.
+`las` (least attained service) treats all GPUs alike, `gavel` is the same with the speeds of each job, `allox` gives
+each job one GPU such that the mean completion time is least, if estimates are exact, and `sum` makes the sum of the
+speeds of all jobs largest. `driver` may also state the `order` in which types of GPU choose their jobs (only `las`
+shuffles it, by `seed`), the length of a round (`round_s`), the least time between two computations of the parts
+(`reset_s`), both in seconds, and `rates`: the speeds of each job on each type of GPU, in a unit of which a sum makes
+sense, such as `rates: {a: {t4: 2.5, v100-16g: 8}}`. Without `rates`, the speeds are those of the scenario.
 """
 import os
 import random
@@ -28,25 +30,43 @@ import dryrack_outside as outside  # noqa: E402
 SECOND = 1_000_000_000
 
 
+def solve(aim, limits, bounds, shape):
+    """The parts, the first values of the vector that makes its product with `aim` least within `limits`."""
+    bounds = numpy.concatenate(bounds).astype(float)
+    limits = sparse.bmat(limits, format="csc")
+    solved = ecos.solve(aim, limits, bounds, {"l": len(bounds), "q": []}, verbose=False)
+    return numpy.clip(solved["x"][:shape[0] * shape[1]].reshape(shape), 0, 1)
+
+
+def limits_of(widths, types):
+    """A part is not negative, a type gives at most all of its GPUs, and a job gets at most all of its time."""
+    jobs = len(widths)
+    return (-sparse.identity(jobs * types), sparse.kron(widths[None], sparse.identity(types)),
+            sparse.kron(sparse.identity(jobs), numpy.ones((1, types))))
+
+
 def fair_parts(rates, widths, room):
     """The parts of the time with which the least of all `sum(rates * parts)` is largest.
 
     `rates` has a row for each job and a column for each type of GPU, `widths` the number of GPUs of each job, `room` that
-    of each type. A job has at most all of its time, and a type at most all of its GPUs.
+    of each type.
     """
     jobs, types = rates.shape
     parts = jobs * types
-    limits = sparse.bmat([
-        [-sparse.block_diag([row[None] for row in rates]), numpy.ones((jobs, 1))],  # The least is at most what a job gets.
-        [-sparse.identity(parts), None],
-        [sparse.kron(widths[None], sparse.identity(types)), None],
-        [sparse.kron(sparse.identity(jobs), numpy.ones((1, types))), None],
-    ], format="csc")
-    bounds = numpy.concatenate([numpy.zeros(jobs + parts), room, numpy.ones(jobs)]).astype(float)
+    least = [-sparse.block_diag([row[None] for row in rates]), numpy.ones((jobs, 1))]  # At most what a job gets.
     aim = numpy.zeros(parts + 1)
     aim[parts] = -1
-    solved = ecos.solve(aim, limits, bounds, {"l": len(bounds), "q": []}, verbose=False)
-    return numpy.clip(solved["x"][:parts].reshape(jobs, types), 0, 1)
+    limits = [least] + [[limit, None] for limit in limits_of(widths, types)]
+    return solve(aim, limits, [numpy.zeros(jobs + parts), room, numpy.ones(jobs)], rates.shape)
+
+
+def largest_sum(rates, widths, room):
+    """The parts of the time with which the sum of all `rates * parts` is largest. Jobs that are alike get like parts, and
+    what is below the precision of the solver is zero."""
+    jobs, types = rates.shape
+    limits = [[limit] for limit in limits_of(widths, types)]
+    bounds = [numpy.zeros(jobs * types), room, numpy.ones(jobs)]
+    return solve(-rates.reshape(-1), limits, bounds, rates.shape).round(5)
 
 
 def las(speeds, widths, room):
@@ -58,9 +78,15 @@ def gavel(speeds, widths, room):
     return fair_parts(speeds / alike[:, None] * widths[:, None], widths, room)
 
 
+POLICIES = {"las": las, "gavel": gavel, "sum": largest_sum}
+
+
 class Rounds:
     def __init__(self, driver):
         self.policy = driver.get("policy", "gavel")
+        if self.policy not in [*POLICIES, "allox"]:
+            sys.exit(f"no policy {self.policy}: {', '.join(POLICIES)} or allox")
+        self.rates = driver.get("rates", {})
         self.round = int(driver.get("round_s", 360) * SECOND)
         self.reset = int(driver.get("reset_s", 1920) * SECOND)
         self.order = driver.get("order", [])
@@ -86,7 +112,7 @@ class Rounds:
         for job in sorted(new, key=lambda job: (job["submitted"], len(job["name"]), job["name"])):
             if self.policy == "allox" and job["estimate_ns"] is None:
                 sys.exit(f"allox needs an estimate of each job, and {job['name']} has none")
-            speeds = job["speeds"] or {}
+            speeds = self.rates.get(job["name"]) or job["speeds"] or {}
             width = job["tasks"] * job["task"]["gpus"]["count"]
             allowed = job["task"]["gpus"]["types"] or list(self.room)
             rates = [speeds.get(kind, 1_000_000) if kind in allowed else 0 for kind in self.types]
@@ -97,6 +123,10 @@ class Rounds:
 
     def compute(self, now):
         """Computes the part of the time that each job should get, and counts the time that it gets from now on."""
+        self.count_from(now)
+        self.share(now)
+
+    def count_from(self, now):
         passed = now - self.reset_at
         self.given = dict.fromkeys(self.types, 0)
         for name in self.jobs:
@@ -106,6 +136,8 @@ class Rounds:
                 self.got[name][kind] = self.round // 2
                 self.given[kind] += self.round // 2
         self.reset_at, self.stale = now, False
+
+    def share(self, now):
         if not self.jobs:
             self.parts = {}
         elif self.policy == "allox":
@@ -114,8 +146,7 @@ class Rounds:
             widths = numpy.array([width for width, _, _ in self.jobs.values()])
             speeds = numpy.array([speeds for _, speeds, _ in self.jobs.values()], dtype=float)
             room = numpy.array([self.room[kind] for kind in self.types])
-            parts = (gavel if self.policy == "gavel" else las)(speeds, widths, room)
-            self.parts = dict(zip(self.jobs, parts))
+            self.parts = dict(zip(self.jobs, POLICIES[self.policy](speeds, widths, room)))
 
     def allox(self, now):
         """Keeps the GPUs of jobs that have one, and assigns the others to the jobs that wait. A job that runs as the
@@ -166,13 +197,18 @@ class Rounds:
         self.target = {name: kind for name, kind in self.target.items() if name in self.parts}
         self.start, self.end = world.now, world.now + self.round if self.target else None
 
-    def decide(self, world):
+    def look(self, world):
+        """Learns how many GPUs of each type there are, and gives their types, nodes and states."""
         gpus = [(gpu["type"], node, gpu) for node in world.nodes.values() if node["state"] == "ready"
                 for gpu in node["gpus"] if gpu["state"] in ("ready", "degraded")]
         self.room = {kind: sum(of == kind for of, _, _ in gpus) for kind in sorted({kind for kind, _, _ in gpus})}
         self.types = list(self.room)
-        self.hear(world)
         self.given = self.given or dict.fromkeys(self.types, 0)
+        return gpus
+
+    def decide(self, world):
+        gpus = self.look(world)
+        self.hear(world)
         if self.end is None or world.now >= self.end or not self.placed:
             self.plan(world)
             for name, kind in self.placed.items():
@@ -206,12 +242,16 @@ class Rounds:
                 self.placed[name] = kind
 
 
-if __name__ == "__main__":
+def serve(name, kind):
     rounds = []
 
     def decide(world):
         if not rounds:
-            rounds.append(Rounds(world.driver))
+            rounds.append(kind(world.driver))
         return rounds[0].decide(world)
 
-    outside.serve("gavel", "1.0", decide, wants=["idle"])
+    outside.serve(name, "1.0", decide, wants=["idle"])
+
+
+if __name__ == "__main__":
+    serve("gavel", Rounds)
