@@ -33,10 +33,14 @@ pub(super) fn next_figure(
 ) -> (String, String) {
     let whole = comparison.rows.len() == cells_of_a_case(plan);
     match runner_up(comparison, objective, best) {
-        Some(next) => (
-            next.short_amount(objective, plan.currency.as_deref()),
-            format!("with {}, the next cheapest that meets the constraints{}", next.name, more(objective, best, next)),
-        ),
+        Some(next) => {
+            let is_equal = best.of(objective).zip(next.of(objective)).is_some_and(|(one, other)| other <= one);
+            let is = match is_equal {
+                true => "which costs the same and meets the constraints too".to_string(),
+                false => format!("the next cheapest that meets the constraints{}", more(objective, best, next)),
+            };
+            (next.short_amount(objective, plan.currency.as_deref()), format!("with {}, {is}", next.name))
+        }
         None if whole => ("None".to_string(), "of the other alternatives meets the constraints".to_string()),
         None if plan.method == Method::Search => (
             "Not searched".to_string(),
