@@ -80,7 +80,11 @@ pub fn may_ever_do(options: &SchedulerOptions, demand: &Demand, group: &ShapeGro
 
 /// Whether `one` certainly fits on every node on which `other` fits, because it asks for at most as much of every
 /// resource. False if this is not obvious.
-pub fn asks_no_more(one: &Demand, other: &Demand) -> bool {
+pub fn asks_no_more(options: &SchedulerOptions, one: &Demand, other: &Demand) -> bool {
+    // A custom filter may refuse a small task where it accepts a large one.
+    if options.filters_read_amounts() {
+        return one == other;
+    }
     let (Some(one), Some(other)) = (one.task_group(), other.task_group()) else { return false };
     let is_gang_of_no_more = one.tasks == 1 || (one.gang == other.gang && one.tasks <= other.tasks);
     one.pick == other.pick && is_gang_of_no_more && task_asks_no_more(one.task, other.task)

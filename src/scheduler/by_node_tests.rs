@@ -137,16 +137,19 @@ fn one_demand_asks_no_more_than_another_if_every_amount_is_at_most_as_large() {
         ("sets of tasks", of_sets(), false),
     ];
     for (name, one, expected) in rows {
-        assert_eq!(asks_no_more(&one, &two_tasks()), expected, "{name}");
+        assert_eq!(asks_no_more(&options(), &one, &two_tasks()), expected, "{name}");
     }
-    assert!(asks_no_more(&two_tasks(), &Demand { tasks: 3, ..two_tasks() }));
-    assert!(!asks_no_more(&two_tasks(), &of_sets()));
+    assert!(asks_no_more(&options(), &two_tasks(), &Demand { tasks: 3, ..two_tasks() }));
+    assert!(!asks_no_more(&options(), &two_tasks(), &of_sets()));
     // Nodes with room for three shares of GPUs may be too full for two larger ones, so only equal numbers are compared.
     let parts = |count, thousandths| Demand::of(shares(count, thousandths));
-    assert!(asks_no_more(&parts(2, 500), &parts(2, 500)) && !asks_no_more(&parts(1, 500), &parts(2, 500)));
-    assert!(!asks_no_more(&parts(2, 400), &parts(2, 500)));
-    assert!(asks_no_more(&Demand::of(cpu_task(1)), &Demand::of(cpu_task(2))));
-    assert!(!asks_no_more(&Demand::of(whole_gpus(1)), &Demand::of(cpu_task(2))));
+    assert!(
+        asks_no_more(&options(), &parts(2, 500), &parts(2, 500))
+            && !asks_no_more(&options(), &parts(1, 500), &parts(2, 500))
+    );
+    assert!(!asks_no_more(&options(), &parts(2, 400), &parts(2, 500)));
+    assert!(asks_no_more(&options(), &Demand::of(cpu_task(1)), &Demand::of(cpu_task(2))));
+    assert!(!asks_no_more(&options(), &Demand::of(whole_gpus(1)), &Demand::of(cpu_task(2))));
 }
 
 /// A demand with small amounts, and a fleet on which some of it is taken.
@@ -173,7 +176,7 @@ fn a_demand_that_asks_no_more_fits_wherever_the_other_fits() {
     for _ in 0..6_000 {
         let (one, other, fleet) = (draw_demand(&mut draws), draw_demand(&mut draws), draw_fleet(&mut draws));
         let fits = |demand| matches!(decide(&options(), demand, &fleet, Grouping::Classes, 1), Decision::Place(_));
-        if asks_no_more(&one, &other) && fits(&other) {
+        if asks_no_more(&options(), &one, &other) && fits(&other) {
             compared += 1;
             assert!(fits(&one), "{other:?} fits, {one:?} does not");
         }

@@ -131,6 +131,11 @@ impl SchedulerOptions {
         of_scorers.fold(self.read_by_filters(), Surroundings::or)
     }
 
+    /// Whether a custom filter reads how much jobs ask for.
+    pub fn filters_read_amounts(&self) -> bool {
+        self.own_filters().any(OwnFilter::reads_amounts)
+    }
+
     /// Whether the order reads how many replicas are pending.
     pub fn orders_by_queue(&self) -> bool {
         self.order.iter().any(|key| matches!(key, OrderKey::Own(own) if own.surroundings().queue))

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use dryrack_event::OwnReason;
 use dryrack_expression::{Expression, ExpressionError, Type, Variable};
 
-use super::view::{OF_ORDER, OF_PLACEMENT, is_of_shape};
+use super::view::{OF_ORDER, OF_PLACEMENT, is_of_amount, is_of_shape};
 use super::{FilterRule, KeyRule, OwnFilter, OwnKey, OwnScorer, Rule, ScorerRule, Surroundings};
 use crate::verdict::Reads;
 
@@ -84,8 +84,9 @@ impl OwnFilter {
             let expression = check_filter(unless).map_err(|fault| fault.to_string())?;
             let reads = if expression.reads().all(is_of_shape) { Reads::Shape } else { Reads::State };
             let (because, surroundings) = (OwnReason::new(because)?, Surroundings::of(&expression));
+            let reads_amounts = expression.reads().any(is_of_amount);
             let (name, unless) = (name.to_string(), Rule::Expression(expression));
-            Ok(FilterRule { name, unless, because, reads, surroundings })
+            Ok(FilterRule { name, unless, because, reads, surroundings, reads_amounts })
         };
         KEPT.get(&[name, unless, because], make).map(OwnFilter)
     }

@@ -68,6 +68,7 @@ pub fn register_filter(name: &str, refuses: fn(&NodeView<'_>, &RequestView<'_>) 
         because,
         reads: Reads::State,
         surroundings: Surroundings::default(),
+        reads_amounts: true,
     };
     register(&FILTERS, name, is_taken, || OwnFilter(Box::leak(Box::new(rule))))
 }

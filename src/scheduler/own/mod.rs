@@ -105,6 +105,8 @@ struct FilterRule {
     because: OwnReason,
     reads: Reads,
     surroundings: Surroundings,
+    /// Whether it reads how much the job asks for.
+    reads_amounts: bool,
 }
 
 impl OwnFilter {
@@ -115,6 +117,11 @@ impl OwnFilter {
 
     pub(crate) fn reads(self) -> Reads {
         self.0.reads
+    }
+
+    /// Whether it reads how much the job asks for, so that it may refuse a job although a job that asks for more passes.
+    pub(crate) fn reads_amounts(self) -> bool {
+        self.0.reads_amounts
     }
 
     pub(crate) fn surroundings(self) -> Surroundings {

@@ -375,6 +375,11 @@ pub(super) fn is_of_shape(path: &str) -> bool {
     path.starts_with("job.") || OF_SHAPE.contains(&path) || whole.contains(&path)
 }
 
+/// Whether a variable tells how much a job asks for.
+pub(super) fn is_of_amount(path: &str) -> bool {
+    matches!(path, "job.tasks" | "job.cpus" | "job.ram" | "job.gpus" | "job.gpu_share" | "job.gpu_memory")
+}
+
 /// Whether a variable counts what waits in the queue.
 pub(super) fn is_of_queue(path: &str) -> bool {
     path == "queue.pending"

@@ -347,6 +347,7 @@ fn compare(core: &Core, kept: &mut Backfilling, demands: &[u32]) {
     if compared.len() > 16 * MOST_COMPARED * MOST_COMPARED {
         compared.clear();
     }
+    let options = &core.profile.scheduler;
     // A task with fewer GPUs needs more cores that are not restricted to GPUs, if it needs as many cores.
     let is_restricted = core.fleet.shapes().iter().any(|group| group.shape.restricted_cores_per_gpu() > 0);
     for demand in &demands {
@@ -356,7 +357,7 @@ fn compare(core: &Core, kept: &mut Backfilling, demands: &[u32]) {
             }
             let Some((one, other)) = kept.by_node(core, *number).zip(kept.by_node(core, *demand)) else { return false };
             let is_alike = !is_restricted || one.gpus() == other.gpus();
-            is_alike && *compared.entry((*number, *demand)).or_insert_with(|| asks_no_more(one, other))
+            is_alike && *compared.entry((*number, *demand)).or_insert_with(|| asks_no_more(options, one, other))
         };
         let own = demands.iter().copied().filter(|number| is_no_more(number)).collect();
         kept.bookings.no_more.insert(*demand, own);
