@@ -27,11 +27,11 @@ macro_rules! stage_schema {
 
 stage_schema!(OwnFilter, |_generator| json_schema!({
     "type": "object",
-    "description": "A filter as an expression: it refuses what does not satisfy `unless`.",
+    "description": "A filter that is an expression. It refuses every node for which `unless` is true.",
     "properties": {
         "filter": {"type": "string", "description": "Name of the filter."},
-        "unless": {"type": "string", "description": "An expression. What does not satisfy it is refused."},
-        "because": {"type": "string", "description": "Name of the reason for which it is refused."},
+        "unless": {"type": "string", "description": "An expression that is true or false. True refuses the node."},
+        "because": {"type": "string", "description": "Name of the reason of its refusals."},
     },
     "required": ["filter", "unless", "because"],
     "additionalProperties": false,
