@@ -107,7 +107,16 @@ fn deployment(gib: u64) -> Deployment {
 #[expect(clippy::disallowed_methods, reason = "how long it takes is what is asked")]
 fn measure(options: &DeploymentOptions, deployment: &Deployment, serving: &Serving) -> Duration {
     let (model, fleet) = (Some(ModelKey(1)), &Fleet::default());
-    let request = Request { deployment, picks: Picks::Free, model, replicas: 1, runners: None, fleet, is_ideal: false };
+    let request = Request {
+        deployment,
+        picks: Picks::Free,
+        model,
+        replicas: 1,
+        runners: None,
+        fields: None,
+        fleet,
+        is_ideal: false,
+    };
     let mut decisions: Vec<Duration> = Vec::new();
     let began = Instant::now();
     while began.elapsed() < LEAST || decisions.len() < FEWEST {

@@ -162,7 +162,7 @@ pub fn assign_all(options: &OfferOptions, requirements: &Requirements, nodes: u3
     let mut first: Option<(FleetId, NodeId)> = None;
     for number in 0..nodes {
         let (own, master) = first.unzip();
-        let ask = Ask { requirements, nodes, room_for: nodes, fleet: own, master };
+        let ask = Ask { requirements, fields: None, nodes, room_for: nodes, fleet: own, master };
         match assign(options, &ask, fleet, Grouping::Classes) {
             Ok(assigned) => {
                 fleet.take(&Placement::new([assigned.claim.clone()].into()));

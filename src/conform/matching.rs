@@ -157,7 +157,8 @@ fn ask_again(
     let mut fleet = world(record, profile)?;
     let mut differences = Vec::new();
     differences.extend(compare("instances", &recorded.instances, &instances(&fleet)));
-    let ask = Ask { requirements, nodes: record.run.nodes, room_for: record.run.nodes, fleet: None, master: None };
+    let nodes = record.run.nodes;
+    let ask = Ask { requirements, fields: None, nodes, room_for: nodes, fleet: None, master: None };
     let offers = plan(options, &ask, &fleet).offers;
     let seen: Vec<OfferSeen> = offers.iter().map(|offer| offer_seen(&fleet, offer)).collect();
     differences.extend(compare("plan", &recorded.plan_offers, &seen));

@@ -333,7 +333,7 @@ fn differences(record: &Record, world: &World, profile: &Profile) -> Vec<Differe
     let RecordedRequest { op, model, runner_gpu_types, .. } = &record.request;
     let job = (*op == Operation::Place).then(|| JobId::new(model.id as usize));
     let context = PlacementContext { job, replicas: model.replicas, ..PlacementContext::UNSUBMITTED };
-    let mut request = Request::of(&world.deployment, world.demand.pick.as_ref(), context, &world.fleet);
+    let mut request = Request::of(&world.deployment, &world.demand, context, &world.fleet);
     request.runners = Some(runner_gpu_types.as_deref());
     if let Some(picks) = &world.picks {
         request.picks = picks.clone();

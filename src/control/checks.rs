@@ -48,6 +48,9 @@ pub(crate) fn check_input(core: &Core, flow: &dyn Flow, now: SimTime, input: &In
         }
         Input::External(External::Said(said)) => check_said(core, said),
         Input::Evaluate { demand, .. } if demand.tasks == 0 => Err("a job without tasks"),
+        Input::Evaluate { spec: None, .. } if core.profile.scheduler.reads_fields() => {
+            Err("a question without the job, of which the profile reads more than what it asks for")
+        }
         Input::Evaluate { demand, .. } => {
             demand.pick.iter().flat_map(|pick| pick.nodes()).try_for_each(|node| check_node(core, node))
         }

@@ -225,13 +225,19 @@ impl Control {
             Input::Usage(UsageFact::Served { .. }) => {}
             Input::User(UserRequest::Cancel { job }) => flow.cancel(core, *job, Reason::Cancelled),
             Input::User(UserRequest::Scale { job, replicas }) => flow.scale_job(core, *job, *replicas),
-            Input::Submit { job, spec } => flow.submit(core, *job, spec),
+            Input::Submit { job, spec } => {
+                let spec = core.with_fields(spec);
+                flow.submit(core, *job, &spec);
+            }
             Input::External(External::Decided { attempt, placement }) => {
                 flow.decided(core, *attempt, placement.as_ref())
             }
             Input::External(External::Said(said)) => flow.said(core, said),
             Input::Evaluate { name, demand, spec } => match spec {
-                Some(spec) => flow.evaluate_job(core, spec),
+                Some(spec) => {
+                    let spec = core.with_fields(spec);
+                    flow.evaluate_job(core, &spec);
+                }
                 None => flow.evaluate(core, name, demand),
             },
             Input::Wakeup => {}

@@ -55,7 +55,7 @@ impl Control {
     /// The data on which a decision about a job would be based now, before the job is submitted.
     pub fn sight_before(&self, job: JobId, spec: &JobSpec) -> SchedulerView {
         let core = &self.core;
-        let demand = Arc::clone(&spec.demand);
+        let demand = core.profile.scheduler.demand_of(spec);
         let attempt = AttemptId { job, replica: 0, number: 1 };
         let (context, gang_part) = (core.context_for(attempt, spec, None), self.flow.as_ref().first_gang_part(&demand));
         SchedulerView { fleet: core.fleet.clone(), demand, context, gang_part, keep: core.candidates_wanted() }

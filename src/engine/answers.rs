@@ -190,8 +190,8 @@ impl Questions<'_> {
         &self.rehearsal.profile
     }
 
-    fn demand(&self, job: JobId) -> &Arc<Demand> {
-        &self.rehearsal.arrivals[job.index()].spec.demand
+    fn demand(&self, job: JobId) -> Arc<Demand> {
+        self.profile().scheduler.demand_of(&self.rehearsal.arrivals[job.index()].spec)
     }
 
     /// Whether this decision also explains a wait of `job` with this demand.
@@ -286,8 +286,8 @@ impl Questions<'_> {
     /// with several replicas, or about a part of a job, depends on more than the demand, so the two may differ. They also
     /// differ if the evaluation takes the category of a model from its architecture, which a decision does not.
     fn is_evaluated_alike(&self, watched: &Watched) -> bool {
-        let spec = &self.rehearsal.arrivals[watched.attempt.job.index()].spec;
-        let is_whole = watched.sight.gang_part == GangPart::Whole && watched.sight.demand == spec.demand;
+        let demand = self.demand(watched.attempt.job);
+        let is_whole = watched.sight.gang_part == GangPart::Whole && watched.sight.demand == demand;
         is_whole
             && watched.sight.context.replicas == 1
             && watched.sight.context.least <= 1
@@ -315,8 +315,8 @@ impl Questions<'_> {
             let found = refusal_in(&watched.examination, reasons);
             found.is_some_and(|(word, because)| word == refusal && agree(reasons, &because))
         };
-        let own = own.unwrap_or_else(|| self.demand(attempt.job));
-        let alike = || self.last.iter().filter(|watched| self.is_alike(watched, attempt.job, own));
+        let own = own.cloned().unwrap_or_else(|| self.demand(attempt.job));
+        let alike = || self.last.iter().filter(|watched| self.is_alike(watched, attempt.job, &own));
         let Some(watched) = alike().find(says_so) else {
             let explained: Vec<_> = alike().map(|watched| (watched.at, &watched.examination.decision)).collect();
             panic!("{attempt} is held for {refusal:?} {reasons}, but explained by {explained:?}");

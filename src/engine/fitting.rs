@@ -15,7 +15,7 @@ use dryrack_ids::{AttemptId, GpuId, JobId, NodeId};
 use dryrack_scheduler::deployment::{Need, findings};
 use dryrack_scheduler::{Decision, Examination, Grouping, PlacementContext, decide_for, ever_fits, examine_for};
 use dryrack_units::{Bytes, SimTime};
-use dryrack_workload::{Backend, Demand, Deployment, ModelFacts};
+use dryrack_workload::{Backend, Demand, Deployment, JobSpec, ModelFacts};
 
 /// The result of the check.
 pub struct Fitting {
@@ -95,6 +95,8 @@ const MOST_NODES: u32 = 64;
 /// `None`, it sees the fleet before any event.
 pub fn fitting(rehearsal: &Rehearsal, demand: &Demand, replicas: u32, at: Option<SimTime>) -> Fitting {
     let fleet = fleet_at(rehearsal, at);
+    // Filters that read other fields of the job see a job that states none of them.
+    let demand = &*rehearsal.profile.scheduler.demand_of(&JobSpec::of("".into(), demand.clone()));
     let deployment = demand.model().expect("it is asked of models alone");
     let case = Case { profile: &rehearsal.profile, job: JobId::new(rehearsal.arrivals.len()), replicas };
     let (need, _) = findings(&case.profile.scheduler.deployments, demand, deployment, case.context(), &fleet);

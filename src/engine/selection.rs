@@ -43,7 +43,7 @@ pub fn selection(rehearsal: &Rehearsal, job: JobId, replica: Option<u32>, at: Op
         None => match first_decision(rehearsal, job, replica) {
             // A decision may be about one of several partitions, but the user can pick from all of them.
             Some(mut first) if has_several_partitions => {
-                first.sight.demand = Arc::clone(&spec.demand);
+                first.sight.demand = rehearsal.profile.scheduler.demand_of(spec);
                 (first.at, first.sight)
             }
             Some(first) => (first.at, first.sight),

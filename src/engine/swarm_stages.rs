@@ -45,7 +45,11 @@ pub fn draw_stages_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
             false => scheduler.scorers.push(scorer),
         }
     }
-    let is = if seed % 5 == 1 { add_stages_of_queue(seed, scheduler) } else { None };
+    let is = match seed % 5 {
+        1 => add_stages_of_queue(seed, scheduler),
+        2 => add_stages_of_jobs(seed, scheduler),
+        _ => None,
+    };
     let is = if draws.chance(400) { Some(draw_rank(&mut draws)) } else { is };
     if let Some(is) = is {
         let own = OwnKey::of_expression("drawn", &is).expect("a valid expression");
@@ -84,6 +88,62 @@ fn add_stages_of_queue(seed: u64, scheduler: &mut SchedulerOptions) -> Option<St
         scheduler.scorers.push(WeightedScorer { stage: ScorerName::Own(own), weight: 2.0 });
     }
     draws.chance(400).then(|| format!("queue.pending > {many} ? job.tasks : job.submitted"))
+}
+
+/// Adds stages that read fields of jobs beyond what they ask for, and may draw such an order. They are drawn apart from all
+/// else, like those that read the queue.
+fn add_stages_of_jobs(seed: u64, scheduler: &mut SchedulerOptions) -> Option<String> {
+    let mut draws = Stream::new(seed, "swarm stages of jobs", 0);
+    let (priority, seconds) = (draws.between(1, 2), draws.between(60, 2400));
+    let texts = [
+        format!("job.priority < {priority} && node.labels.zone == ''"),
+        format!("job.priority >= {priority} && gpus.free == gpus.total"),
+        format!("job.estimate > {seconds} && node.labels.zone != 'east'"),
+        format!("!job.estimated && time.hour < {}", draws.between(1, 3)),
+        format!("job.time_limit > {seconds} && node.cpus_free < node.cpus"),
+        "job.user == 'bob' && node.labels.zone == 'west'".to_string(),
+        "job.user in ['ann', 'eve'] && gpus.unready > 0".to_string(),
+        "job.queue == 'long' && gpus.free * 2 < gpus.total".to_string(),
+        "job.project == 'a' && node.labels.zone == ''".to_string(),
+        "!job.checkpoints && node.ram_free < node.ram / 2".to_string(),
+        "job.model != '' && job.priority == 0 && node.labels.zone == ''".to_string(),
+        "job.gpus == 1 && job.tasks == 1 && node.labels.zone == ''".to_string(),
+        "job.cpus < 4 && node.labels.zone == 'east'".to_string(),
+    ];
+    let filter = |draws: &mut Stream, name: &str| {
+        OwnFilter::of_expression(name, draws.pick(&texts).as_str(), name).expect("a valid expression")
+    };
+    let own = filter(&mut draws, "of_jobs");
+    let resources = scheduler.filters.iter().position(|filter| filter.stage == FilterName::Resources);
+    let place = resources.filter(|_| draws.chance(500)).unwrap_or(scheduler.filters.len());
+    scheduler.filters.insert(place, FilterStage { stage: FilterName::Own(own), unless: None });
+    if draws.chance(500) {
+        let own = filter(&mut draws, "of_deployments");
+        scheduler.deployments.filters.push(DeploymentFilter::Own(own));
+    }
+    if draws.chance(500) {
+        let own = filter(&mut draws, "of_offers");
+        scheduler.offers.filters.push(own);
+    }
+    if draws.chance(500) {
+        let texts = [
+            format!("job.priority < {priority} ? gpus.free : -gpus.free"),
+            format!("job.estimate < {seconds} ? 1 : gpus.memory_free"),
+            "job.user == 'ann' ? node.cpus_free : node.ram_free".to_string(),
+            "job.checkpoints == node.spot ? 1 : 0".to_string(),
+        ];
+        let own = OwnScorer::of_expression("of_jobs", draws.pick(&texts).as_str()).expect("a valid expression");
+        scheduler.scorers.push(WeightedScorer { stage: ScorerName::Own(own), weight: 2.0 });
+    }
+    let texts = [
+        "job.gpus * job.estimate",
+        "job.cpus + job.ram / 4",
+        "job.user == 'bob' ? 0 : 1",
+        "job.queue == 'short' ? job.submitted : 1e9 - job.waited",
+        "job.project == 'a' || job.model != '' ? job.tasks : 9",
+        "job.checkpoints ? 0 : job.time_limit",
+    ];
+    draws.chance(500).then(|| (*draws.pick(&texts)).to_string())
 }
 
 fn draw_filter(draws: &mut Stream, number: u64) -> OwnFilter {

@@ -431,7 +431,11 @@ impl<'a> World<'a> {
             }
             Due::Evaluate(job) => {
                 let spec = &self.arrival_source.of(job).spec;
-                inputs.push(Input::evaluate(spec));
+                let rehearsal = self.rehearsal;
+                let later = rehearsal.branch.as_ref().and_then(|branch| branch.profile.as_ref());
+                let mut profiles = [Some(&rehearsal.profile), later].into_iter().flatten();
+                let reads_fields = profiles.any(|profile| profile.scheduler.reads_fields());
+                inputs.push(if reads_fields { Input::evaluate_job(spec) } else { Input::evaluate(spec) });
             }
         }
     }

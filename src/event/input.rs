@@ -93,7 +93,8 @@ pub enum Input {
     Evaluate {
         name: Arc<str>,
         demand: Arc<Demand>,
-        /// The job, if the answer depends on more than its demand, as in a Slurm cluster.
+        /// The job, if the answer depends on more than its demand: in a Slurm cluster, or if filters or scorers of the
+        /// profile read other fields of the job.
         spec: Option<Arc<JobSpec>>,
     },
     /// Only time has passed: a timer or a pass is due.
@@ -222,10 +223,17 @@ pub enum InputClass {
 }
 
 impl Input {
-    /// The question whether a job would be placed.
+    /// The question whether a job would be placed, if the answer depends only on what the job asks for and on its terms
+    /// in a Slurm cluster.
     pub fn evaluate(spec: &Arc<JobSpec>) -> Input {
         let (name, demand) = (Arc::clone(&spec.name), Arc::clone(&spec.demand));
         Input::Evaluate { name, demand, spec: spec.slurm.is_some().then(|| Arc::clone(spec)) }
+    }
+
+    /// The question whether a job would be placed, with the whole job.
+    pub fn evaluate_job(spec: &Arc<JobSpec>) -> Input {
+        let (name, demand) = (Arc::clone(&spec.name), Arc::clone(&spec.demand));
+        Input::Evaluate { name, demand, spec: Some(Arc::clone(spec)) }
     }
 
     /// The declaration, if the input is one. Code that follows only what exists needs no other input.

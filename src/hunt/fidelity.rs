@@ -178,7 +178,7 @@ impl<'d> Beside<'d> {
 
 /// Where a profile places the run; `None` if it does not. A run of several nodes is placed whole or not at all.
 fn decided_by(profile: &Profile, seed: u64, attempt: AttemptId, spec: &JobSpec, fleet: &Fleet) -> Option<Placement> {
-    let (options, demand) = (&profile.scheduler, &*spec.demand);
+    let (options, demand) = (&profile.scheduler, &*profile.scheduler.demand_of(spec));
     if refused_at_submission(options, demand, fleet).is_some() {
         return None;
     }

@@ -69,7 +69,8 @@ impl<'a> Agenda<'a> {
         }
         while let Some((_, job)) = work.evaluations.get(self.evaluated).filter(|(at, _)| *at <= now) {
             let spec = &work.arrivals[job.index()].spec;
-            later.push(Input::evaluate(spec));
+            let reads_fields = work.profile.scheduler.reads_fields();
+            later.push(if reads_fields { Input::evaluate_job(spec) } else { Input::evaluate(spec) });
             self.evaluated += 1;
         }
         inputs.extend(later);

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use super::gone_nodes::{times_of_loss, without_gone};
 use super::job_account::{JobAccount, ReplicaAccount};
@@ -109,14 +110,21 @@ pub fn judge_jobs(rehearsal: &Rehearsal, jobs: &[&JobSpec], (now, pending): (Sim
     let minute = SimDuration::from_secs(60).as_nanos();
     let time = SimTime::from_nanos(now.as_nanos() / minute * minute);
     fleet.set_moment(Moment { time, pending: u32::try_from(pending).unwrap_or(u32::MAX) });
-    let mut known: HashMap<&Demand, Judgement, foldhash::fast::FixedState> = HashMap::default();
+    let mut known: HashMap<Arc<Demand>, Judgement, foldhash::fast::FixedState> = HashMap::default();
     let mut limits = LastingLimits::new(&rehearsal.profile, &rehearsal.kueue, &fleet, now);
     let mut judged: Vec<Judgement> = Vec::with_capacity(jobs.len());
     // The jobs of which nothing is known yet, and after each of them its forms with each choice of flavors.
     let mut forms: Vec<(usize, Cow<'_, JobSpec>)> = Vec::new();
     let stages = &rehearsal.profile.scheduler;
     for (place, job) in jobs.iter().enumerate() {
-        let mut judgement = *known.entry(&*job.demand).or_insert_with(|| on_empty_nodes(stages, &job.demand, &fleet));
+        let demand = stages.demand_of(job);
+        let mut judgement = match known.get(&demand) {
+            Some(known) => *known,
+            None => {
+                let judgement = on_empty_nodes(stages, &demand, &fleet);
+                *known.entry(demand).or_insert(judgement)
+            }
+        };
         judgement.never = judgement.never.or_else(|| limits.keeps_out(job).map(NeverRuns::KeptOut));
         judged.push(judgement);
         if judgement.never.is_none() {
@@ -126,14 +134,15 @@ pub fn judge_jobs(rehearsal: &Rehearsal, jobs: &[&JobSpec], (now, pending): (Sim
     }
     let specs: Vec<&JobSpec> = forms.iter().map(|(_, form)| &**form).collect();
     let alone = refused_alone(&lasting, &specs);
-    let mut of_demands: HashMap<&Demand, Option<NeverRuns>, foldhash::fast::FixedState> = HashMap::default();
+    let mut of_demands: HashMap<Arc<Demand>, Option<NeverRuns>, foldhash::fast::FixedState> = HashMap::default();
     let mut refused = forms.iter().zip(alone).peekable();
     while let Some(((place, _), alone)) = refused.next() {
         let mut with_flavors: Option<Option<NeverRuns>> = None;
         while let Some(((_, form), alone)) = refused.next_if(|((other, _), _)| other == place) {
             let of_pod = alone.as_ref().map(NeverRuns::of_pod);
-            let on_nodes = || on_empty_nodes(stages, &form.demand, &fleet).never;
-            let never = of_pod.or_else(|| *of_demands.entry(&*form.demand).or_insert_with(on_nodes));
+            let demand = stages.demand_of(form);
+            let on_nodes = || on_empty_nodes(stages, &demand, &fleet).never;
+            let never = of_pod.or_else(|| *of_demands.entry(Arc::clone(&demand)).or_insert_with(on_nodes));
             with_flavors = Some(with_flavors.unwrap_or(never).and(never));
         }
         let of_flavors = with_flavors.flatten().map(NeverRuns::of_flavors);

@@ -302,7 +302,7 @@ mod tests {
             os: None,
             arch: None,
         };
-        let demand = |tasks, kind| Demand { tasks, kind, gang: Gang::Anywhere, pick: None, speeds: None };
+        let demand = |tasks, kind| Demand { tasks, kind, gang: Gang::Anywhere, pick: None, speeds: None, fields: None };
         let of = |tasks, count, take| Holding::least_of(&demand(tasks, DemandKind::Tasks(task(count, take))));
         assert_eq!(of(3, 2, GpuTake::Whole), holding(6000, 0));
         assert_eq!(of(3, 1, GpuTake::Share(GpuShare::new(250))), holding(750, 0));

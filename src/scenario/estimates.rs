@@ -2,7 +2,7 @@
 
 use dryrack_control::Profile;
 use dryrack_scheduler::Backfill;
-use dryrack_workload::Arrival;
+use dryrack_workload::{Arrival, JobField};
 use dryrack_yaml::{Fields, Report};
 
 /// Warns that no job has an estimate, and says how the profile decides without one.
@@ -18,6 +18,7 @@ pub(super) fn warn(file: &Fields<'_>, profile: Option<&Profile>, arrivals: &[Arr
     };
     let so = match scheduler.order.iter().any(|key| key.uses_estimate()) {
         true => Some("the estimates do not change the order"),
+        false if scheduler.stages_read(JobField::Estimate) => Some("its filters and scorers read 1e15 seconds"),
         false => backfilled,
     };
     let Some(so) = so.filter(|_| arrivals.len() > 1) else { return };

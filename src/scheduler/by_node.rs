@@ -87,7 +87,10 @@ pub fn asks_no_more(options: &SchedulerOptions, one: &Demand, other: &Demand) ->
     }
     let (Some(one), Some(other)) = (one.task_group(), other.task_group()) else { return false };
     let is_gang_of_no_more = one.tasks == 1 || (one.gang == other.gang && one.tasks <= other.tasks);
-    one.pick == other.pick && is_gang_of_no_more && task_asks_no_more(one.task, other.task)
+    one.pick == other.pick
+        && one.fields == other.fields
+        && is_gang_of_no_more
+        && task_asks_no_more(one.task, other.task)
 }
 
 /// Whether a task asks for at most as much of every resource as another one. False if this is not obvious.

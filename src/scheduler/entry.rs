@@ -1,9 +1,12 @@
 //! An entry of the wait queue, as an order reads it.
 
+use std::sync::Arc;
+
 use dryrack_units::{SimDuration, SimTime};
+use dryrack_workload::JobFields;
 
 /// The properties of an entry that an order can read.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Entry {
     /// Counts before everything else: whom the job may preempt, then whether it has an advance reservation, then the priority
     /// tier of its partition. 0 without partitions.
@@ -27,4 +30,6 @@ pub struct Entry {
     /// The entry's own number, which the queue returns.
     pub replica: u32,
     pub line: u32,
+    /// The fields of the job that the order reads, besides those above.
+    pub fields: Option<Arc<JobFields>>,
 }

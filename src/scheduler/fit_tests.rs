@@ -61,7 +61,7 @@ fn task(count: u32, take: GpuTake) -> TaskDemand {
 }
 
 fn group(task: &TaskDemand) -> TaskGroup<'_> {
-    TaskGroup { tasks: 1, task, gang: Gang::Anywhere, pick: None, speeds: None }
+    TaskGroup { tasks: 1, task, gang: Gang::Anywhere, pick: None, speeds: None, fields: None }
 }
 
 fn on_node<T>(fleet: &Fleet, judge: impl FnOnce(&NodeClass) -> T) -> T {

@@ -50,7 +50,7 @@ fn task() -> TaskDemand {
 }
 
 fn group(task: &TaskDemand, tasks: u32, gang: Gang) -> TaskGroup<'_> {
-    TaskGroup { tasks, task, gang, pick: None, speeds: None }
+    TaskGroup { tasks, task, gang, pick: None, speeds: None, fields: None }
 }
 
 fn by_number(shares: Vec<(NodeId, usize, u32)>) -> Vec<(usize, u32)> {

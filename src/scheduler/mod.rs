@@ -49,6 +49,7 @@ mod racks;
 mod ranking;
 #[cfg(test)]
 mod ranking_tests;
+mod read_fields;
 #[cfg(test)]
 mod reasons_tests;
 mod refusals;

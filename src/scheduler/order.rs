@@ -186,7 +186,7 @@ impl OrderKey {
     pub(super) fn fixed_rank(self, entry: &Entry) -> u64 {
         match self.rank() {
             Rank::Fixed(rank) | Rank::FixedByEstimate(rank) => rank(entry),
-            Rank::Own(own) if !own.moves() => ascending(own.rank(&WaitingView::new(*entry, entry.at, 0))),
+            Rank::Own(own) if !own.moves() => ascending(own.rank(&WaitingView::new(entry.clone(), entry.at, 0))),
             Rank::Moving(_) | Rank::MovingByEstimate(_) | Rank::Own(_) => 0,
         }
     }
@@ -196,7 +196,7 @@ impl OrderKey {
         match self.rank() {
             Rank::Fixed(rank) | Rank::FixedByEstimate(rank) => rank(entry),
             Rank::Moving(rank) | Rank::MovingByEstimate(rank) => rank(entry, moment),
-            Rank::Own(own) => ascending(own.rank(&WaitingView::new(*entry, moment.now, moment.pending))),
+            Rank::Own(own) => ascending(own.rank(&WaitingView::new(entry.clone(), moment.now, moment.pending))),
         }
     }
 }

@@ -38,12 +38,12 @@ pub const MOST_KEYS: usize = 2;
 impl QueueKey {
     /// Makes the key of an entry. If the order changes with time, the key does not say where the entry is now. Only
     /// [`WaitQueue`] knows that.
-    pub fn new(order: &[OrderKey], entry: Entry) -> QueueKey {
-        let Entry { submitted, replica, line, .. } = entry;
+    pub fn new(order: &[OrderKey], entry: &Entry) -> QueueKey {
+        let Entry { submitted, replica, line, .. } = *entry;
         let priority = if order.contains(&OrderKey::Priority) { entry.priority } else { 0 };
         let mut ranks = [0; MOST_KEYS];
         for (place, key) in ranks.iter_mut().zip(ranked(order)) {
-            *place = key.fixed_rank(&entry);
+            *place = key.fixed_rank(entry);
         }
         let is_reversed = planted!(EqualEstimatesLastFirst) && order.contains(&OrderKey::Estimate);
         let submitted = if is_reversed { u64::MAX - submitted } else { submitted };
@@ -376,12 +376,13 @@ impl WaitQueue {
 
     /// Adds an entry. The key must have been made from `entry`.
     pub fn insert_entry(&mut self, key: QueueKey, demand: u32, entry: Entry) {
+        let user = entry.user;
         if self.moving.is_some() {
             self.entries.insert(key.replica, entry);
         }
         self.insert(key, demand);
         if self.moving.is_some() && self.moves_by_user && self.has_lines() {
-            self.lines[key.line as usize].by_user.entry(entry.user).or_default().insert((key, demand));
+            self.lines[key.line as usize].by_user.entry(user).or_default().insert((key, demand));
         }
     }
 
@@ -571,8 +572,9 @@ mod tests {
                         submitted: number,
                         replica: number as u32,
                         line: 0,
+                        fields: None,
                     };
-                    let key = QueueKey::new(&order, entry);
+                    let key = QueueKey::new(&order, &entry);
                     queue.insert_entry(key, 0, entry);
                     waiting.push(key);
                 } else {

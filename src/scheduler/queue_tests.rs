@@ -78,6 +78,7 @@ fn drawn(draws: &mut Stream, number: u64, now: SimTime) -> Entry {
         submitted: number,
         replica: number as u32,
         line: draws.between(0, 2) as u32,
+        fields: None,
     }
 }
 
@@ -117,7 +118,7 @@ fn compare(discipline: Discipline, order: &[OrderKey], draws: &mut Stream) {
         match draws.between(0, 9) {
             0..5 => {
                 let (entry, demand) = (drawn(draws, number, now), draws.between(0, 3) as u32);
-                let key = QueueKey::new(order, entry);
+                let key = QueueKey::new(order, &entry);
                 queue.insert_entry(key, demand, entry);
                 plain.waiting.push((key, demand));
             }
@@ -203,7 +204,7 @@ fn the_queue_counts_what_changes_it() {
     assert!(!WaitQueue::new(Discipline::Strict, &[OrderKey::Tasks]).moves());
     let mut draws = Stream::new(6, "change test", 0);
     let entry = Entry { line: 0, ..drawn(&mut draws, 0, SimTime::ZERO) };
-    let key = QueueKey::new(&order, entry);
+    let key = QueueKey::new(&order, &entry);
     queue.insert_entry(key, 0, entry);
     assert_eq!(queue.changes(), 1);
     queue.charge(vec![1.0]);

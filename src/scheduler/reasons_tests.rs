@@ -24,7 +24,7 @@ use dryrack_units::{Bytes, MilliCpu, Permille, SimDuration, SimTime};
 use dryrack_workload::{Demand, Gang, GpuTake, TaskDemand, TaskGroup};
 
 fn said(fleet: &Fleet, task: &TaskDemand) -> Vec<String> {
-    let demand = TaskGroup { tasks: 1, task, gang: Gang::Anywhere, pick: None, speeds: None };
+    let demand = TaskGroup { tasks: 1, task, gang: Gang::Anywhere, pick: None, speeds: None, fields: None };
     let of = shortages(demand, &all_classes(fleet, Grouping::EachNode)[0]);
     of.iter().map(|short| format!("{}: {} of {}", short.resource, short.free, short.needed)).collect()
 }
@@ -50,7 +50,7 @@ fn everything_that_a_node_is_short_of_is_said() {
     assert!(memory(3, 80)[0].starts_with("GPU memory: 2 x"));
     assert!(memory(1, 81)[0].starts_with("GPU memory: 80"));
     let demand = TaskDemand { ram: Bytes::from_gib(128), ..cpu_task(1) };
-    let group = TaskGroup { tasks: 1, task: &demand, gang: Gang::Anywhere, pick: None, speeds: None };
+    let group = TaskGroup { tasks: 1, task: &demand, gang: Gang::Anywhere, pick: None, speeds: None, fields: None };
     assert_eq!(shortages(group, &all_classes(&held, Grouping::EachNode)[0])[0].missing, Permille::new(500));
     // Of 16 cores, 12 are restricted to GPUs.
     let mut restricted = with_gpus(4);

@@ -17,7 +17,7 @@ const fn gib(gib: u64) -> Bytes {
 }
 
 fn group(task: &TaskDemand) -> TaskGroup<'_> {
-    TaskGroup { tasks: 1, task, gang: Gang::Anywhere, pick: None, speeds: None }
+    TaskGroup { tasks: 1, task, gang: Gang::Anywhere, pick: None, speeds: None, fields: None }
 }
 
 fn gpu(index: u16) -> GpuId {

@@ -19,7 +19,7 @@ use dryrack_units::{Bytes, Score};
 use dryrack_workload::{Gang, TaskDemand, TaskGroup};
 
 fn group(task: &TaskDemand, tasks: u32, gang: Gang) -> TaskGroup<'_> {
-    TaskGroup { tasks, task, gang, pick: None, speeds: None }
+    TaskGroup { tasks, task, gang, pick: None, speeds: None, fields: None }
 }
 
 fn placer<'a>(options: &'a SchedulerOptions, group: TaskGroup<'a>, fleet: &'a Fleet) -> TaskPlacer<'a> {

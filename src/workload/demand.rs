@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::deployment::Deployment;
+use super::job_fields::JobFields;
 use super::requirements::Requirements;
 use super::speeds::Speeds;
 use dryrack_catalog::{CpuArch, Os};
@@ -26,6 +27,9 @@ pub struct Demand {
     pub pick: Option<Pick>,
     /// How fast the job's work is done on each type of GPU. If `None`, it takes as long on any GPU.
     pub speeds: Option<Arc<Speeds>>,
+    /// The fields of the job that filters or scorers of the profile read. The control plane adds them when the job is
+    /// submitted, so that jobs which differ in them share no decision. Logs do not store them.
+    pub fields: Option<Arc<JobFields>>,
 }
 
 /// The kind of demand, with its resources.
@@ -63,6 +67,8 @@ pub struct TaskGroup<'a> {
     pub gang: Gang,
     pub pick: Option<&'a Pick>,
     pub speeds: Option<&'a Speeds>,
+    /// The fields of the job that filters or scorers read.
+    pub fields: Option<&'a JobFields>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -180,7 +186,7 @@ impl Demand {
             DemandKind::Sets(sets) => sets.iter().map(|set| set.tasks).sum(),
             DemandKind::Tasks(_) | DemandKind::Model(_) | DemandKind::Requirements(_) => 1,
         };
-        Demand { tasks, kind, gang: Gang::Anywhere, pick: None, speeds: None }
+        Demand { tasks, kind, gang: Gang::Anywhere, pick: None, speeds: None, fields: None }
     }
 
     /// The number of nodes of a run in a profile with multi-node runs: one for each task that needs its own node.
@@ -203,6 +209,7 @@ impl Demand {
             gang: self.gang,
             pick: self.pick.as_ref(),
             speeds: self.speeds.as_deref(),
+            fields: self.fields.as_deref(),
         })
     }
 
@@ -370,7 +377,7 @@ impl TryFrom<Written<'_>> for Demand {
             (None, Some(requirements)) => requirements.into(),
             (Some(_), Some(_)) => return Err("a demand has either a `deployment` or `requirements`"),
         };
-        Ok(Demand { tasks, kind, gang, pick: pick.into_owned(), speeds })
+        Ok(Demand { tasks, kind, gang, pick: pick.into_owned(), speeds, fields: None })
     }
 }
 

@@ -10,6 +10,8 @@ trials! {
         no_profile_without_a_filter_of_the_file_is_recommended,
         errors_of_a_whole_profile_point_at_the_option,
         a_profile_that_contradicts_itself_is_shown_too,
+        a_profile_that_reads_more_of_jobs_takes_over_a_run,
+        an_expression_that_reads_a_job_wrongly_is_pointed_at,
     ]
 }
 
@@ -114,4 +116,69 @@ fn a_profile_that_contradicts_itself_is_shown_too() {
     let said = stderr(dir.path(), &["profile", "show", "mine"], 2);
     assert!(said.contains("for the file of this name, write `./mine`"), "{said}");
     assert!(stdout(dir.path(), &["profile", "show", "./mine"], 2).contains("preempt: lower_priority"));
+}
+
+const URGENT: &str = "\
+scenario: Jobs that ask for the same, with different priorities
+profile: fifo-skipping
+nodes:
+  - {name: prod, gpu: l4, gpus: 4, cpus: 16, ram: 64GiB, labels: {pool: prod}}
+  - {name: other, gpu: l4, gpus: 4, cpus: 16, ram: 64GiB}
+jobs:
+  - {name: holder, count: 2, gpus: 4, duration: 1h}
+  - {name: usual, count: 2, at: 1m, gpus: 4, duration: 10m}
+  - {name: urgent, at: 2m, gpus: 4, duration: 20m, priority: 100}
+expect:
+  - {evaluate: urgent, is: unfit, because: insufficient_gpus, at: 90m}
+";
+
+const SERVED: &str = "\
+scenario: Models that ask for the same, with different priorities
+profile: gpustack
+until: 3h
+nodes:
+  - {name: prod, machine: a100-80g-x2, labels: {pool: prod}}
+  - {name: other, machine: a100-80g-x2}
+jobs:
+  - {name: holder, model: Qwen/Qwen3-8B, replicas: 4, cancel_at: 1h, analysis: 1m}
+  - {name: usual, at: 1m, model: Qwen/Qwen3-8B, replicas: 3, cancel_at: 2h, analysis: 1m}
+  - {name: urgent, at: 2m, model: Qwen/Qwen3-8B, cancel_at: 2h, analysis: 1m, priority: 100}
+";
+
+const RESERVED: &str =
+    "{filter: reserve_prod, unless: \"node.labels.pool == 'prod' && job.priority < 100\", because: low_priority}";
+
+/// From the change on, jobs that ask for the same are judged apart, also those that already wait.
+fn a_profile_that_reads_more_of_jobs_takes_over_a_run() {
+    let of_queue = profile("fifo-skipping", &format!("    - {RESERVED}\n"), "");
+    let of_models = format!(
+        "base: gpustack\nname: mine\ntitle: Mine\nscheduler:\n  deployments:\n    filters: [picked, labels, ready, runner, compatible, {RESERVED}]\n"
+    );
+    for (scenario, profile, usual, at) in [(URGENT, of_queue, "usual-0", "1h5m"), (SERVED, of_models, "usual", "1h30m")]
+    {
+        let dir = written(&[("mine.profile.yaml", &profile), ("one.yaml", scenario)]);
+        let args = ["what-if", "one.yaml", "--at", "90s", "--profile", "mine.profile.yaml", "--out", "out"];
+        stdout(dir.path(), &args, 0);
+        stdout(dir.path(), &["replay", "out/branch.jsonl"], 0);
+        let usual = stdout(dir.path(), &["explain", "out/branch.jsonl", "--job", usual, "--at", at], 0);
+        assert!(usual.contains("low_priority"), "{usual}");
+        let urgent = stdout(dir.path(), &["explain", "out/branch.jsonl", "--job", "urgent", "--at", at], 0);
+        assert!(urgent.contains("placed on prod/") && !urgent.contains("low_priority"), "{urgent}");
+    }
+}
+
+fn an_expression_that_reads_a_job_wrongly_is_pointed_at() {
+    let rows = [
+        ("job.user > 1", "11:40", "`>` compares two numbers or two texts"),
+        ("job.name == 'a'", "11:31", "read `job.user`, `job.project` or `job.queue`"),
+        ("node.spot && job.waited > 60", "11:44", "only an `order` can read it"),
+        ("job.priorty < 5", "11:31", "did you mean `job.priority`?"),
+    ];
+    for (unless, place, why) in rows {
+        let filter = format!("    - {{filter: mine, unless: \"{unless}\", because: mine}}\n");
+        let text = profile("fifo-skipping", &filter, "");
+        let dir = written(&[("mine.profile.yaml", &text), ("one.yaml", GANG)]);
+        let said = stderr(dir.path(), &["check", "mine.profile.yaml"], 2);
+        assert!(said.contains(why) && said.contains(&format!(" --> mine.profile.yaml:{place}\n")), "{place}: {said}");
+    }
 }

@@ -72,6 +72,7 @@ impl World {
             model,
             replicas: self.replicas,
             runners: None,
+            fields: None,
             fleet: &fleet,
             is_ideal: false,
         };

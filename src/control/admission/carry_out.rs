@@ -401,7 +401,13 @@ fn with_terms(demand: &Demand, set: &AdmittedSet, first: u32) -> Demand {
         task: add_to(task, terms),
     };
     let sets: Arc<[TaskSet]> = parts.iter().enumerate().map(part).collect();
-    Demand { gang: Gang::Anywhere, pick: demand.pick.clone(), speeds: demand.speeds.clone(), ..Demand::of(sets) }
+    Demand {
+        gang: Gang::Anywhere,
+        pick: demand.pick.clone(),
+        speeds: demand.speeds.clone(),
+        fields: demand.fields.clone(),
+        ..Demand::of(sets)
+    }
 }
 
 /// A gang of several kinds of tasks with the admitted numbers, and the labels of their places.
@@ -417,5 +423,11 @@ fn sized(demand: &Demand, admitted: &[&AdmittedSet]) -> Demand {
         }
     }
     let sets: Arc<[TaskSet]> = sets.into();
-    Demand { gang: demand.gang, pick: demand.pick.clone(), speeds: demand.speeds.clone(), ..Demand::of(sets) }
+    Demand {
+        gang: demand.gang,
+        pick: demand.pick.clone(),
+        speeds: demand.speeds.clone(),
+        fields: demand.fields.clone(),
+        ..Demand::of(sets)
+    }
 }

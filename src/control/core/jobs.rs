@@ -11,9 +11,47 @@ use dryrack_ids::JobId;
 use dryrack_policy::RetryState;
 use dryrack_scheduler::{QueueKey, Verdict, refused_at_submission, refused_picks};
 use dryrack_units::SimDuration;
-use dryrack_workload::{JobSpec, Unselectable};
+use dryrack_workload::{Demand, JobSpec, Unselectable};
 
 impl Core {
+    /// The job, with the fields in its demand that stages of the profile read.
+    pub(crate) fn with_fields(&self, spec: &Arc<JobSpec>) -> Arc<JobSpec> {
+        let demand = self.profile.scheduler.demand_of(spec);
+        match Arc::ptr_eq(&demand, &spec.demand) {
+            true => Arc::clone(spec),
+            false => Arc::new(JobSpec { demand: self.store.demands.shared(demand), ..JobSpec::clone(spec) }),
+        }
+    }
+
+    /// Follows a change of the fields that stages read, for all jobs and replicas.
+    pub(super) fn read_fields_anew(&mut self) {
+        let jobs: Vec<_> = self.store.jobs.numbers().collect();
+        for job in jobs.into_iter().map(JobId::new) {
+            let spec = self.with_fields(&self.store[job].spec);
+            let record = &mut self.store[job];
+            record.ordered_fields = self.profile.scheduler.ordered_fields_of(&spec);
+            if Arc::ptr_eq(&spec, &record.spec) {
+                continue;
+            }
+            let (own, replicas) = (record.demand, record.replicas());
+            record.spec = Arc::clone(&spec);
+            let demand = self.store.demands.number(&spec.demand);
+            self.store[job].demand = demand;
+            for index in replicas {
+                let stated = self.store[index].demand;
+                self.store[index].demand = match stated == own {
+                    true => demand,
+                    // Kueue has given it another demand.
+                    false => {
+                        let fields = spec.demand.fields.clone();
+                        let with_terms = Demand { fields, ..Demand::clone(self.store.demand(stated)) };
+                        self.store.demands.number(&Arc::new(with_terms))
+                    }
+                };
+            }
+        }
+    }
+
     /// Adds the record of a job in this line. The caller adds its replicas next.
     pub(crate) fn add_job(&mut self, spec: &Arc<JobSpec>, line: u32) {
         let demand = self.store.demands.number(&spec.demand);
@@ -25,6 +63,7 @@ impl Core {
             line,
             user,
             demand,
+            ordered_fields: self.profile.scheduler.ordered_fields_of(spec),
             first,
             added: Vec::new(),
             live: spec.replicas,
@@ -54,7 +93,7 @@ impl Core {
             ran: SimDuration::ZERO,
             served: SimDuration::ZERO,
             since: self.now,
-            key: QueueKey::new(order, entry),
+            key: QueueKey::new(order, &entry),
             demand: record.demand,
             placement: None,
             held: None,

@@ -250,6 +250,7 @@ impl Core {
         // are needed here.
         assert!(!self.store.drops_ended(), "a profile changes where ended jobs are dropped");
         let before = std::mem::replace(&mut self.profile, Arc::new(profile));
+        self.read_fields_anew();
         self.clock.follow(&self.profile.scheduler);
         self.reads_queue = Reader::of(&self.profile.scheduler);
         self.note_change();

@@ -79,10 +79,10 @@ impl Queue {
 
     /// The key of a replica that has this tier and priority in Slurm.
     pub(super) fn key_with(&self, core: &Core, index: ReplicaIndex, standing: (u32, u32)) -> QueueKey {
-        QueueKey::new(&core.profile.scheduler.order, self.entry_with(core, index, standing))
+        QueueKey::new(&core.profile.scheduler.order, &self.entry_with(core, index, standing))
     }
 
     pub(super) fn key_of(&self, core: &Core, index: ReplicaIndex) -> QueueKey {
-        QueueKey::new(&core.profile.scheduler.order, self.entry(core, index))
+        QueueKey::new(&core.profile.scheduler.order, &self.entry(core, index))
     }
 }

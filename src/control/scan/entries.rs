@@ -43,6 +43,10 @@ impl Entries {
         self.queue.iter()
     }
 
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
+        self.queue.iter_mut()
+    }
+
     pub(super) fn has_one_as(&self, entry: &Entry) -> bool {
         self.of_row.contains_key(&entry.serial) && self.queue.iter().any(|other| other.is_as(entry))
     }

@@ -158,6 +158,16 @@ impl Flow for Scanned {
         (!self.watched.is_empty()).then(|| (self.ticks.next_tick(self.options.every, core.now), "a scan"))
     }
 
+    /// Entries follow their replicas, whose demands may have other fields under the new profile.
+    fn reconfigured(&mut self, core: &mut Core) {
+        let computing = self.computing.iter_mut().map(|computing| &mut computing.entry);
+        for entry in self.queue.iter_mut().chain(computing) {
+            if let Some(replica) = core.store.replicas.get(entry.replica as usize) {
+                entry.demand = replica.demand;
+            }
+        }
+    }
+
     /// Asserts that each row belongs to exactly one replica, and that no row outlives its replica.
     fn check(&self, core: &Core) {
         assert_eq!(self.rows.len(), self.row_of.len(), "a row without a replica");

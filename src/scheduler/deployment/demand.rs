@@ -11,7 +11,7 @@ use crate::decision::Candidate as Placeable;
 use dryrack_fleet::{Fleet, GpuClaim, GpuKind, NodeClaim, Placement};
 use dryrack_ids::NodeId;
 use dryrack_units::{Bytes, GpuShare, Score};
-use dryrack_workload::{Deployment, Pick};
+use dryrack_workload::{Demand, Deployment, Pick};
 
 /// A candidate that has only the main part of a placement, so that the part can be scored.
 pub(super) fn candidate_of(placement: &Placement) -> Candidate {
@@ -23,16 +23,17 @@ pub(super) fn candidate_of(placement: &Placement) -> Candidate {
 }
 
 impl<'d> Request<'d> {
-    /// The request for one replica. A manual pick is translated into the names that the fleet uses.
+    /// The request for one replica of the deployment with this demand. A manual pick is translated into the names that the fleet uses.
     pub fn of(
         deployment: &'d Deployment,
-        pick: Option<&Pick>,
+        demand: &'d Demand,
         context: PlacementContext,
         fleet: &'d Fleet,
     ) -> Request<'d> {
         let model = context.job.map(PlacementContext::key);
-        let picks = pick.map_or(Picks::Free, |pick| picks_of(pick, fleet));
-        Request { deployment, picks, model, replicas: context.replicas, runners: None, fleet, is_ideal: false }
+        let picks = demand.pick.as_ref().map_or(Picks::Free, |pick| picks_of(pick, fleet));
+        let (fields, replicas) = (demand.fields.as_deref(), context.replicas);
+        Request { deployment, picks, model, replicas, runners: None, fields, fleet, is_ideal: false }
     }
 }
 

@@ -68,7 +68,7 @@ pub fn judge(
         DeploymentFilter::Own(own) => {
             let of = request.fleet.node(NodeId::new(node as usize));
             let view = NodeView::new(&of.shape, &of.status, request.fleet.moment());
-            own.judge(&view, &RequestView::of_model(request.deployment), request.is_ideal).reason()
+            own.judge(&view, &RequestView::of_model(request.deployment, request.fields), request.is_ideal).reason()
         }
     }
 }

@@ -47,7 +47,7 @@ pub fn findings(
     fleet: &Fleet,
 ) -> (Result<Need, Reason>, Vec<NodeFindings>) {
     let deployment = with_selector(options, demand.pick.is_some(), Cow::Borrowed(deployment));
-    let request = Request::of(&deployment, demand.pick.as_ref(), context, fleet);
+    let request = Request::of(&deployment, demand, context, fleet);
     let serving = fleet.serving();
     let hardware = hardware(options, &request, &serving);
     let passing = filter::passing(options, &request, &serving, &hardware);

@@ -14,7 +14,7 @@ use dryrack_event::Reason;
 use dryrack_fleet::{Fleet, GpuKind, GpuShape, NodeShape};
 use dryrack_ids::{GpuId, NodeId};
 use dryrack_units::{Bytes, MilliCpu};
-use dryrack_workload::{Backend, Deployment, Pick, Strategy};
+use dryrack_workload::{Backend, Demand, Deployment, Pick, Strategy};
 
 /// MiB of the GPU, arguments, whether the model sees images, and the part, on GPUs of NVIDIA. Below zero, nothing can be
 /// reserved.
@@ -105,7 +105,8 @@ fn asked(
     pool: Pool,
 ) -> Result<Vec<(GpuKind, f64)>, Reason> {
     let options = DeploymentOptions { pool, ..options().deployments };
-    let request = Request::of(deployment, pick, PlacementContext::UNSUBMITTED, fleet);
+    let demand = Demand { pick: pick.cloned(), ..Demand::of(Arc::new(deployment.clone())) };
+    let request = Request::of(deployment, &demand, PlacementContext::UNSUBMITTED, fleet);
     let nodes: Vec<u32> = (0..fleet.len() as u32).collect();
     let arguments = Arguments::read(ArgumentReading::Keyed, &deployment.arguments).expect("closed quotes");
     let serving = fleet.serving();

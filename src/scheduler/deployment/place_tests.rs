@@ -93,8 +93,9 @@ fn unreserved(strategy: Strategy, need: u64) -> Deployment {
 
 fn answer(options: &DeploymentOptions, deployment: &Deployment, serving: &Serving, picks: Picks) -> Answer {
     let fleet = Fleet::default();
+    let (model, fleet) = (Some(OWN), &fleet);
     let request =
-        Request { deployment, picks, model: Some(OWN), replicas: 1, runners: None, fleet: &fleet, is_ideal: false };
+        Request { deployment, picks, model, replicas: 1, runners: None, fields: None, fleet, is_ideal: false };
     place(options, &request, serving, 9)
 }
 

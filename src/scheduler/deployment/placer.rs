@@ -177,7 +177,7 @@ impl Placer for ModelPlacer<'_> {
             return none();
         }
         let (options, serving) = (self.options, self.fleet.serving());
-        let request = &Request::of(self.deployment, self.demand.pick.as_ref(), self.context, self.fleet);
+        let request = &Request::of(self.deployment, self.demand, self.context, self.fleet);
         let nodes: Vec<u32> = (0..serving.hosts().len() as u32).collect();
         let Ok(plan) = plan(options, request, &serving, &nodes) else { return none() };
         let hardware = hardware(options, request, &serving);
@@ -207,14 +207,14 @@ impl<'a> ModelPlacer<'a> {
 
     /// The request that is judged at submission.
     fn submitted(&self) -> Request<'_> {
-        Request::of(self.deployment, self.demand.pick.as_ref(), PlacementContext::UNSUBMITTED, self.fleet)
+        Request::of(self.deployment, self.demand, PlacementContext::UNSUBMITTED, self.fleet)
     }
 
     /// Calls `ask` with the request that is placed. It includes the selector that the options add.
     fn with_request<R>(&self, ask: impl FnOnce(&Request<'_>) -> R) -> R {
-        let pick = self.demand.pick.as_ref();
-        let deployment = with_selector(self.options, pick.is_some(), Cow::Borrowed(self.deployment));
-        ask(&Request::of(&deployment, pick, self.context, self.fleet))
+        let is_picked = self.demand.pick.is_some();
+        let deployment = with_selector(self.options, is_picked, Cow::Borrowed(self.deployment));
+        ask(&Request::of(&deployment, self.demand, self.context, self.fleet))
     }
 
     fn found(&self) -> Vec<NodeFindings> {

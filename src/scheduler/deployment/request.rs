@@ -12,7 +12,7 @@ use super::options::{
 };
 use dryrack_event::Reason;
 use dryrack_fleet::{Fleet, GpuKind, ModelKey, Serving};
-use dryrack_workload::{Backend, Category, Deployment, GgufEstimate};
+use dryrack_workload::{Backend, Category, Deployment, GgufEstimate, JobFields};
 
 /// Memory that vLLM's framework takes in addition to the weights (GPUStack 0.6.0, `estimate_model_vram`).
 const OVERHEAD_LLM: u64 = 2 << 30;
@@ -58,6 +58,8 @@ pub struct Request<'a> {
     /// Kinds of GPU for which there is an image of the backend, if they differ from the profile. An inner `None` allows
     /// every kind, and nodes without GPUs.
     pub runners: Option<Option<&'a [GpuKind]>>,
+    /// The fields of the job that custom filters read.
+    pub fields: Option<&'a JobFields>,
     /// The fleet. Custom filters read it.
     pub fleet: &'a Fleet,
     /// Whether the nodes are assumed to be ready, healthy and empty instead of in their real state.

@@ -54,6 +54,7 @@ fn planned(options: &DeploymentOptions, deployment: &Deployment, picks: u32) -> 
         model: None,
         replicas: 1,
         runners: None,
+        fields: None,
         fleet: &fleet,
         is_ideal: false,
     };

@@ -45,7 +45,7 @@ pub fn pickable(
     fleet: &Fleet,
     serving: &Serving,
 ) -> Vec<PickableNode> {
-    let request = Request::of(deployment, demand.pick.as_ref(), PlacementContext::UNSUBMITTED, fleet);
+    let request = Request::of(deployment, demand, PlacementContext::UNSUBMITTED, fleet);
     let hardware = hardware(options, &request, serving);
     let passing = filter::passing(options, &request, serving, &hardware);
     let planned = plan(options, &request, serving, &passing).map_err(|halt| halt.0);

@@ -80,7 +80,7 @@ fn class_offer<'r, 'f>(
     if !class.picked {
         return never(Reason::NotPicked);
     }
-    let (view, asking) = (NodeView::of(class), RequestView::of_requirements(ask.nodes, ask.requirements));
+    let (view, asking) = (NodeView::of(class), RequestView::of_requirements(ask.nodes, ask.requirements, ask.fields));
     let refused = options
         .filters
         .iter()

@@ -1,11 +1,13 @@
 //! Custom stages that are expressions. Each expression is checked when a profile is read. Equal stages are stored once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use dryrack_event::OwnReason;
 use dryrack_expression::{Expression, ExpressionError, Type, Variable};
+use dryrack_workload::JobField;
 
+use super::field_values::{field_of, field_of_order};
 use super::view::{OF_ORDER, OF_PLACEMENT, is_of_amount, is_of_shape};
 use super::{FilterRule, KeyRule, OwnFilter, OwnKey, OwnScorer, Rule, ScorerRule, Surroundings};
 use crate::verdict::Reads;
@@ -15,7 +17,7 @@ use crate::verdict::Reads;
 /// # Errors
 /// The first fault, with its place.
 pub fn check_filter(text: &str) -> Result<Expression, ExpressionError> {
-    Expression::new(text, OF_PLACEMENT, Type::Bool).map_err(without_names)
+    Expression::new(text, OF_PLACEMENT, Type::Bool).map_err(with_help)
 }
 
 /// Checks the expression of a scorer.
@@ -23,15 +25,21 @@ pub fn check_filter(text: &str) -> Result<Expression, ExpressionError> {
 /// # Errors
 /// The first fault, with its place.
 pub fn check_scorer(text: &str) -> Result<Expression, ExpressionError> {
-    Expression::new(text, OF_PLACEMENT, Type::Number).map_err(without_names)
+    Expression::new(text, OF_PLACEMENT, Type::Number).map_err(with_help)
 }
 
-/// Adds a help text to the error that nodes have no names in expressions.
-fn without_names(fault: ExpressionError) -> ExpressionError {
-    if !fault.message.starts_with("`node.name`") {
+/// Adds a help text to the error that a variable is unknown, if it is one that a user may expect.
+fn with_help(fault: ExpressionError) -> ExpressionError {
+    let is_of = |path: &str| fault.message.starts_with(&format!("`{path}`"));
+    let help = if is_of("node.name") {
+        "nodes with equal state are judged together: give the node a label, and read `node.labels.NAME`"
+    } else if is_of("job.name") {
+        "jobs that ask for the same are judged together: read `job.user`, `job.project` or `job.queue`"
+    } else if ["job.submitted", "job.waited", "job.ran", "now"].into_iter().any(is_of) {
+        "it differs from job to job, or never repeats, so only an `order` can read it"
+    } else {
         return fault;
-    }
-    let help = "nodes with equal state are judged together: give the node a label, and read `node.labels.NAME`";
+    };
     ExpressionError { help: Some(help.to_string()), ..fault }
 }
 
@@ -41,6 +49,12 @@ fn without_names(fault: ExpressionError) -> ExpressionError {
 /// The first fault, with its place.
 pub fn check_order(text: &str) -> Result<Expression, ExpressionError> {
     Expression::new(text, OF_ORDER, Type::Number)
+}
+
+/// The fields of a job that an expression reads, in order and without duplicates.
+fn fields(expression: &Expression, of: fn(&str) -> Option<JobField>) -> Vec<JobField> {
+    let fields: BTreeSet<JobField> = expression.reads().filter_map(of).collect();
+    fields.into_iter().collect()
 }
 
 /// The variables that expressions of filters and scorers can read.
@@ -84,9 +98,9 @@ impl OwnFilter {
             let expression = check_filter(unless).map_err(|fault| fault.to_string())?;
             let reads = if expression.reads().all(is_of_shape) { Reads::Shape } else { Reads::State };
             let (because, surroundings) = (OwnReason::new(because)?, Surroundings::of(&expression));
-            let reads_amounts = expression.reads().any(is_of_amount);
+            let (fields, reads_amounts) = (fields(&expression, field_of), expression.reads().any(is_of_amount));
             let (name, unless) = (name.to_string(), Rule::Expression(expression));
-            Ok(FilterRule { name, unless, because, reads, surroundings, reads_amounts })
+            Ok(FilterRule { name, unless, because, reads, surroundings, fields, reads_amounts })
         };
         KEPT.get(&[name, unless, because], make).map(OwnFilter)
     }
@@ -101,8 +115,8 @@ impl OwnScorer {
         static KEPT: StageCache<ScorerRule> = StageCache::new();
         let make = || {
             let expression = check_scorer(is).map_err(|fault| fault.to_string())?;
-            let surroundings = Surroundings::of(&expression);
-            Ok(ScorerRule { name: name.to_string(), rule: Rule::Expression(expression), surroundings })
+            let (surroundings, fields) = (Surroundings::of(&expression), fields(&expression, field_of));
+            Ok(ScorerRule { name: name.to_string(), rule: Rule::Expression(expression), surroundings, fields })
         };
         KEPT.get(&[name, is], make).map(OwnScorer)
     }
@@ -119,8 +133,9 @@ impl OwnKey {
             let expression = check_order(is).map_err(|fault| fault.to_string())?;
             let surroundings = Surroundings::of(&expression);
             let reads_estimate = expression.reads().any(|path| matches!(path, "job.estimate" | "job.estimated"));
+            let fields = fields(&expression, field_of_order);
             let rule = Rule::Expression(expression);
-            Ok(KeyRule { name: name.to_string(), rule, surroundings, reads_estimate })
+            Ok(KeyRule { name: name.to_string(), rule, surroundings, reads_estimate, fields })
         };
         KEPT.get(&[name, is], make).map(OwnKey)
     }

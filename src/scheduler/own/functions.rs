@@ -3,6 +3,7 @@
 use std::fmt;
 
 use dryrack_event::OwnReason;
+use dryrack_workload::JobField;
 
 use super::names::{FILTERS, KEYS, Named, SCORERS};
 use super::view::{NodeView, RequestView, WaitingView};
@@ -47,13 +48,15 @@ pub fn register_scorer(name: &str, score: fn(&NodeView<'_>, &RequestView<'_>) ->
             name: name.to_string(),
             rule: Rule::Function(score),
             surroundings: Surroundings::default(),
+            fields: Vec::new(),
         })))
     };
     register(&SCORERS, name, is_taken, rule)
 }
 
 /// Registers a filter. A profile uses it with `filters: [..., {stage: NAME}]`. The function returns whether a node is
-/// refused. The filter's name is the reason of its refusals. The function must depend only on its arguments.
+/// refused. The filter's name is the reason of its refusals. The function must depend only on its arguments. Unlike an
+/// expression, it cannot read the priority or the user of a job, because jobs that ask for the same share its verdicts.
 ///
 /// # Errors
 /// If the name is taken, or is not a plain word.
@@ -68,6 +71,7 @@ pub fn register_filter(name: &str, refuses: fn(&NodeView<'_>, &RequestView<'_>) 
         because,
         reads: Reads::State,
         surroundings: Surroundings::default(),
+        fields: Vec::new(),
         reads_amounts: true,
     };
     register(&FILTERS, name, is_taken, || OwnFilter(Box::leak(Box::new(rule))))
@@ -82,7 +86,8 @@ pub fn register_order(name: &str, rank: fn(&WaitingView) -> f64) -> Result<(), S
     let is_taken = OrderKey::ALL.iter().any(|known| known.name() == name);
     let rule = Rule::Function(rank);
     let surroundings = Surroundings { time: true, ..Surroundings::default() };
-    let rule = KeyRule { name: name.to_string(), rule, surroundings, reads_estimate: true };
+    let fields = JobField::ALL.to_vec();
+    let rule = KeyRule { name: name.to_string(), rule, surroundings, reads_estimate: true, fields };
     register(&KEYS, name, is_taken, || OwnKey(Box::leak(Box::new(rule))))
 }
 

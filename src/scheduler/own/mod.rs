@@ -3,6 +3,7 @@
 //! Each stage is stored once and lives as long as the process, so options hold only references and can be copied.
 
 mod expressions;
+mod field_values;
 mod functions;
 mod names;
 mod view;
@@ -12,6 +13,7 @@ use std::hash::{Hash, Hasher};
 
 use dryrack_event::{OwnReason, Reason};
 use dryrack_expression::Expression;
+use dryrack_workload::JobField;
 
 pub use dryrack_expression::Variable;
 pub use expressions::{check_filter, check_order, check_scorer, order_variables, placement_variables};
@@ -78,11 +80,16 @@ struct ScorerRule {
     name: String,
     rule: Rule<fn(&NodeView<'_>, &RequestView<'_>) -> f64>,
     surroundings: Surroundings,
+    fields: Vec<JobField>,
 }
 
 impl OwnScorer {
     pub(crate) fn surroundings(self) -> Surroundings {
         self.0.surroundings
+    }
+
+    pub(crate) fn fields(self) -> &'static [JobField] {
+        &self.0.fields
     }
 
     pub(super) fn score(self, node: &NodeView<'_>, job: &RequestView<'_>) -> f64 {
@@ -105,6 +112,7 @@ struct FilterRule {
     because: OwnReason,
     reads: Reads,
     surroundings: Surroundings,
+    fields: Vec<JobField>,
     /// Whether it reads how much the job asks for.
     reads_amounts: bool,
 }
@@ -117,6 +125,10 @@ impl OwnFilter {
 
     pub(crate) fn reads(self) -> Reads {
         self.0.reads
+    }
+
+    pub(crate) fn fields(self) -> &'static [JobField] {
+        &self.0.fields
     }
 
     /// Whether it reads how much the job asks for, so that it may refuse a job although a job that asks for more passes.
@@ -156,6 +168,7 @@ struct KeyRule {
     rule: Rule<fn(&WaitingView) -> f64>,
     surroundings: Surroundings,
     reads_estimate: bool,
+    fields: Vec<JobField>,
 }
 
 impl OwnKey {
@@ -166,6 +179,10 @@ impl OwnKey {
 
     pub(crate) fn surroundings(self) -> Surroundings {
         self.0.surroundings
+    }
+
+    pub(crate) fn fields(self) -> &'static [JobField] {
+        &self.0.fields
     }
 
     pub(super) fn reads_estimate(self) -> bool {

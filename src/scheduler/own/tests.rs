@@ -1,7 +1,8 @@
 use super::*;
 use crate::order::OrderKey;
 use crate::{Entry, FilterStage, WeightedScorer};
-use dryrack_units::{SimDuration, SimTime};
+use dryrack_units::{MilliCpu, SimDuration, SimTime};
+use dryrack_workload::{Demand, JobField, JobFields, JobSpec};
 
 fn read<T: serde::de::DeserializeOwned>(json: &str) -> Result<T, String> {
     serde_json::from_str(json).map_err(|error| error.to_string())
@@ -16,7 +17,24 @@ fn entry(priority: i32, estimate: Option<u64>) -> Entry {
         tasks: 2,
         submitted: 1,
         replica: 1,
+        fields: JobFields::of(&job(priority, estimate), &JobField::ALL),
         ..Entry::default()
+    }
+}
+
+/// A job of two tasks with three GPUs each, of user `bob` and queue `long`.
+fn job(priority: i32, estimate: Option<u64>) -> JobSpec {
+    let mut task = crate::test_world::gpu_task(3, dryrack_workload::GpuTake::Whole, &[]);
+    (task.cpu, task.ram) = (MilliCpu::new(1500), dryrack_units::Bytes::from_gib(8));
+    let demand = Demand { tasks: 2, ..Demand::of(task) };
+    JobSpec {
+        priority,
+        user: Some("bob".into()),
+        queue: Some("long".into()),
+        checkpoints: true,
+        estimate: estimate.map(SimDuration::from_secs),
+        time_limit: Some(SimDuration::from_secs(7200)),
+        ..JobSpec::of("job".into(), demand)
     }
 }
 
@@ -85,6 +103,11 @@ fn every_variable_has_a_value() {
     assert_eq!(rank("job.submitted + job.priority * job.tasks").to_bits(), 11.0f64.to_bits());
     assert_eq!(rank("queue.pending").to_bits(), 7.0f64.to_bits());
     assert_eq!(rank("job.estimated ? 0 : job.estimate").to_bits(), 1e15f64.to_bits());
+    // Two tasks, each with three GPUs, one and a half cores and 8 GiB.
+    assert_eq!(rank("job.gpus * 10000 + job.cpus * 100 + job.ram").to_bits(), 60_316.0f64.to_bits());
+    let of_names = "job.user == 'bob' && job.queue == 'long' && job.project == '' && job.model == '' ? 1 : 0";
+    assert_eq!(rank(of_names).to_bits(), 1.0f64.to_bits());
+    assert_eq!(rank("job.checkpoints ? job.time_limit : 0").to_bits(), 7200.0f64.to_bits());
 }
 
 #[test]
@@ -104,7 +127,7 @@ fn a_registered_stage_is_named_like_any_other() {
 fn each_variable_of_a_node_and_of_a_job_has_its_value() {
     use crate::test_world::{gpu_task, node};
     use dryrack_fleet::{GpuState, Moment, NodeState, NodeStatus, Reserved};
-    use dryrack_units::{GpuShare, MilliCpu, Money};
+    use dryrack_units::{GpuShare, Money};
     let gib = dryrack_units::Bytes::from_gib;
     let mut shape = node(&["b", "a", "b"]);
     (shape.machine, shape.rack, shape.switch) = (Some("dgx".into()), Some("r1".into()), Some("s1".into()));
@@ -121,8 +144,15 @@ fn each_variable_of_a_node_and_of_a_job_has_its_value() {
     let mut task = gpu_task(2, dryrack_workload::GpuTake::Share(GpuShare::new(250)), &["a"]);
     (task.cpu, task.ram) = (MilliCpu::from_cores(4), gib(8));
     task.labels.insert("zone".into(), "z".into());
-    let group =
-        dryrack_workload::TaskGroup { tasks: 3, task: &task, gang: Default::default(), pick: None, speeds: None };
+    let fields = JobFields::of(&job(-2, None), &JobField::ALL);
+    let group = dryrack_workload::TaskGroup {
+        tasks: 3,
+        task: &task,
+        gang: Default::default(),
+        pick: None,
+        speeds: None,
+        fields: fields.as_deref(),
+    };
     let class = crate::node_class::all_classes(&fleet, crate::Grouping::EachNode).remove(0);
     // Half past one on the third day of the second week.
     let clock = SimTime::from_secs((9 * 24 + 1) * 3600 + 1800);
@@ -161,6 +191,12 @@ fn each_variable_of_a_node_and_of_a_job_has_its_value() {
         "job.gpu_share == 0.25",
         "job.gpu_memory == 0",
         "job.labels.zone == \"z\"",
+        "job.model == \"\"",
+        "job.priority == -2",
+        "job.user == \"bob\" && job.queue == \"long\" && job.project == \"\"",
+        "!job.estimated && job.estimate == 1e15",
+        "job.time_limit == 7200",
+        "job.checkpoints",
     ];
     for is_so in expressions {
         let filter = OwnFilter::of_expression("x", is_so, "y").expect(is_so);
@@ -202,19 +238,82 @@ fn functions_read_what_expressions_read() {
     // Of a range, the lower limit counts.
     let mut asked = Requirements { cpu: Bounds { min: Some(4), max: None }, ..Requirements::default() };
     asked.memory.min = Some(dryrack_units::Bytes::from_gib(8));
-    let without = RequestView::of_requirements(2, &asked);
+    let without = RequestView::of_requirements(2, &asked, None);
     assert_eq!((without.tasks(), without.cpus() as u32, without.ram() as u32), (2, 4, 8));
     assert_eq!((without.gpus(), without.gpu_share().to_bits(), without.label("zone")), (0, 0.0f64.to_bits(), ""));
     let count = Bounds { min: Some(2), max: Some(8) };
     asked.gpu = Some(GpuRequirements { names: vec!["h100".into()], count, ..GpuRequirements::default() });
-    let with = RequestView::of_requirements(1, &asked);
+    let with = RequestView::of_requirements(1, &asked, None);
     assert_eq!((with.gpus(), with.gpu_share().to_bits(), with.gpu_types()), (2, 1.0f64.to_bits(), vec!["h100"]));
     let seconds = |seconds: u64| SimTime::from_nanos(seconds * 1_000_000_000);
     let entry = Entry { ran: SimDuration::from_secs(90), ..entry(-3, Some(600)) };
     let job = WaitingView::new(entry, seconds(65), 7);
     assert_eq!((job.priority(), job.tasks()), (-3, 2));
+    assert_eq!((job.user(), job.queue(), job.project(), job.model()), ("bob", "long", "", ""));
+    assert_eq!([job.gpus(), job.cpus(), job.ram()].map(|amount| (amount * 10.0) as u32), [60, 30, 160]);
+    assert!(job.checkpoints() && job.time_limit().is_some_and(|limit| limit as u32 == 7200));
     let times = [job.submitted(), job.waited(), job.ran(), job.now(), job.estimate().unwrap_or(0.0)];
     assert_eq!(times.map(|time| time as u32), [5, 60, 90, 65, 600]);
+}
+
+/// A profile with these filters for tasks, models and offers.
+fn options_with(of_tasks: &str, of_models: &str, of_offers: &str) -> crate::SchedulerOptions {
+    let own = |unless| OwnFilter::of_expression("x", unless, "y").unwrap();
+    let mut options = crate::test_world::options();
+    options.filters.push(FilterStage { stage: crate::FilterName::Own(own(of_tasks)), unless: None });
+    options.deployments.filters.push(crate::deployment::DeploymentFilter::Own(own(of_models)));
+    options.offers.filters.push(own(of_offers));
+    options
+}
+
+#[test]
+fn a_demand_holds_the_fields_that_its_own_stages_read() {
+    let asked = std::sync::Arc::new(dryrack_workload::Requirements::default());
+    let offers = JobSpec { user: Some("bob".into()), ..JobSpec::of("job".into(), Demand::of(asked)) };
+    let options = options_with("job.priority > 1 && job.estimated", "job.user == 'bob'", "job.project == 'a'");
+    assert_eq!(options.demand_of(&job(2, None)).fields, options.demand_of(&job(2, None)).fields);
+    assert_ne!(options.demand_of(&job(2, None)).fields, options.demand_of(&job(3, None)).fields);
+    assert_ne!(options.demand_of(&job(2, None)).fields, options.demand_of(&job(2, Some(5))).fields);
+    // The filter for offers reads no user.
+    let nobody = JobSpec { user: None, ..offers.clone() };
+    assert_eq!(options.demand_of(&offers), options.demand_of(&nobody));
+    let of_project = JobSpec { project: Some("b".into()), ..offers.clone() };
+    assert_ne!(options.demand_of(&offers), options.demand_of(&of_project));
+    assert!(options.reads_fields() && options.stages_read(JobField::User) && !options.stages_read(JobField::Queue));
+    // Without such stages, a demand stays the same object.
+    let plain = options_with("job.tasks > 1", "job.tasks > 1", "node.spot");
+    assert!(std::sync::Arc::ptr_eq(&plain.demand_of(&offers), &offers.demand) && !plain.reads_fields());
+    // Another profile may read less.
+    let keyed = options.with_fields(&std::sync::Arc::new(offers.clone()));
+    assert_eq!(plain.demand_of(&keyed).fields, None);
+}
+
+#[test]
+fn a_variable_of_another_stage_is_explained() {
+    let of_filter = |text: &str| {
+        let fault = check_filter(text).expect_err(text);
+        (text[fault.at].to_string(), fault.message, fault.help.unwrap_or_default())
+    };
+    for (text, at, help) in [
+        ("node.spot && job.name == 'a'", "job.name", "read `job.user`, `job.project` or `job.queue`"),
+        ("job.waited > 5", "job.waited", "only an `order` can read it"),
+        ("node.name == 'a'", "node.name", "read `node.labels.NAME`"),
+        ("job.priorty > 5", "job.priorty", "did you mean `job.priority`?"),
+        ("job.username == 'bob'", "job.username", "job.user"),
+    ] {
+        let (place, message, said) = of_filter(text);
+        assert_eq!((place.as_str(), message), (at, format!("`{at}` is unknown")), "{text}");
+        assert!(said.contains(help), "{text}: {said}");
+    }
+    for (text, at, why) in [
+        ("job.priority == 'high'", "'high'", "never equal"),
+        ("job.user > 1", "1", "compares"),
+        ("job.checkpoints > 0", "job.checkpoints", ""),
+        ("job.user", "job.user", ""),
+    ] {
+        let (place, message, _) = of_filter(text);
+        assert!(message.contains(why), "{text}: {message} at {place} for {at}");
+    }
 }
 
 #[test]

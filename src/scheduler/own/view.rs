@@ -6,8 +6,11 @@ use std::sync::Arc;
 use dryrack_expression::{Type, Value, Variable};
 use dryrack_fleet::{GpuState, Moment, NodeShape, NodeStatus};
 use dryrack_units::{Bytes, SimDuration, SimTime};
-use dryrack_workload::{Deployment, GpuTake, Requirements, TaskGroup};
+use dryrack_workload::{Deployment, FieldValue, GpuTake, JobField, JobFields, Requirements, TaskGroup};
 
+use super::field_values::{
+    NO_TIME, cores, field_of, field_of_order, gib, number_of_field, value_among, value_of_variable,
+};
 use crate::entry::Entry;
 use crate::node_class::NodeClass;
 
@@ -31,6 +34,10 @@ pub struct RequestView<'a> {
     gpu_memory: f64,
     gpu_types: &'a [Arc<str>],
     labels: Option<&'a BTreeMap<Arc<str>, Arc<str>>>,
+    model: &'a str,
+    /// For expressions only. Of a registered function it is not known which fields it reads, so jobs that differ in them
+    /// would share decisions.
+    fields: Option<&'a JobFields>,
 }
 
 /// A waiting job, as a custom sort key reads it. Times are in seconds.
@@ -176,11 +183,17 @@ impl<'a> RequestView<'a> {
             gpu_memory,
             gpu_types: task.gpus.as_ref().map_or(&[], |gpus| &gpus.models),
             labels: Some(&task.labels),
+            model: "",
+            fields: demand.fields,
         }
     }
 
     /// The request of a job that states ranges. The lower limit of each range counts.
-    pub(crate) fn of_requirements(nodes: u32, requirements: &'a Requirements) -> RequestView<'a> {
+    pub(crate) fn of_requirements(
+        nodes: u32,
+        requirements: &'a Requirements,
+        fields: Option<&'a JobFields>,
+    ) -> RequestView<'a> {
         let gpu = requirements.gpu.as_ref();
         let gpus = gpu.map_or(0, |gpu| gpu.count.min.unwrap_or(0));
         RequestView {
@@ -192,14 +205,17 @@ impl<'a> RequestView<'a> {
             gpu_memory: 0.0,
             gpu_types: gpu.map_or(&[], |gpu| &gpu.names),
             labels: None,
+            model: "",
+            fields,
         }
     }
 
-    /// The request of a model. Only its selector is known here, because the scheduler itself determines what a model
-    /// takes.
-    pub(crate) fn of_model(deployment: &'a Deployment) -> RequestView<'a> {
-        let labels = deployment.selector.as_ref();
-        RequestView { tasks: 1, cpus: 0.0, ram: 0.0, gpus: 0, gpu_share: 0.0, gpu_memory: 0.0, gpu_types: &[], labels }
+    /// The request of a model. Only its selector and its name are known here, because the scheduler itself determines
+    /// what a model takes.
+    pub(crate) fn of_model(deployment: &'a Deployment, fields: Option<&'a JobFields>) -> RequestView<'a> {
+        let (labels, model) = (deployment.selector.as_ref(), &*deployment.model.name);
+        let (cpus, ram, gpu_share, gpu_memory) = (0.0, 0.0, 0.0, 0.0);
+        RequestView { tasks: 1, cpus, ram, gpus: 0, gpu_share, gpu_memory, gpu_types: &[], labels, model, fields }
     }
 
     pub fn tasks(&self) -> u32 {
@@ -240,6 +256,11 @@ impl<'a> RequestView<'a> {
     pub fn label(&self, name: &str) -> &'a str {
         self.labels.and_then(|labels| labels.get(name)).map_or("", |value| value)
     }
+
+    /// The name of the model that the job serves; empty for other jobs.
+    pub fn model(&self) -> &'a str {
+        self.model
+    }
 }
 
 impl WaitingView {
@@ -249,6 +270,62 @@ impl WaitingView {
 
     pub fn priority(&self) -> i32 {
         self.entry.priority
+    }
+
+    fn field(&self, field: JobField) -> &FieldValue {
+        value_among(self.entry.fields.as_deref(), field)
+    }
+
+    fn text(&self, field: JobField) -> &str {
+        match self.field(field) {
+            FieldValue::Text(text) => text,
+            other => panic!("{field:?} is not a text: {other:?}"),
+        }
+    }
+
+    /// The queue of the job; empty if it has none.
+    pub fn queue(&self) -> &str {
+        self.text(JobField::Queue)
+    }
+
+    /// The user of the job; empty if it has none.
+    pub fn user(&self) -> &str {
+        self.text(JobField::User)
+    }
+
+    /// The project of the job; empty if it has none.
+    pub fn project(&self) -> &str {
+        self.text(JobField::Project)
+    }
+
+    /// The model that the job serves; empty for other jobs.
+    pub fn model(&self) -> &str {
+        self.text(JobField::Model)
+    }
+
+    /// GPUs of all tasks together. A shared GPU counts with its share, and one of which only memory is taken counts 0.
+    pub fn gpus(&self) -> f64 {
+        number_of_field(self.field(JobField::Gpus))
+    }
+
+    /// Cores of all tasks together.
+    pub fn cpus(&self) -> f64 {
+        number_of_field(self.field(JobField::Cpus))
+    }
+
+    /// RAM of all tasks together, in GiB.
+    pub fn ram(&self) -> f64 {
+        number_of_field(self.field(JobField::Ram))
+    }
+
+    /// The limit on the duration; `None` if there is none.
+    pub fn time_limit(&self) -> Option<f64> {
+        Some(number_of_field(self.field(JobField::TimeLimit))).filter(|limit| *limit < NO_TIME)
+    }
+
+    /// Whether the job writes checkpoints.
+    pub fn checkpoints(&self) -> bool {
+        *self.field(JobField::Checkpoints) == FieldValue::Flag(true)
     }
 
     pub fn tasks(&self) -> u32 {
@@ -292,14 +369,6 @@ fn weekday(now: SimTime) -> f64 {
 
 const NANOS_OF_HOUR: u64 = 3_600_000_000_000;
 
-fn cores(milli: u64) -> f64 {
-    milli as f64 / 1000.0
-}
-
-fn gib(bytes: Bytes) -> f64 {
-    bytes.get() as f64 / (1u64 << 30) as f64
-}
-
 macro_rules! variables {
     ($($list:ident, $text:literal, [$($path:literal $is:ident $about:literal;)*])*) => {
         $(#[doc = $text] pub(super) const $list: &[Variable] =
@@ -337,17 +406,35 @@ variables! {
         "job.gpu_memory" Number "memory that a task takes of each GPU in GiB; 0 if it asks for none";
         "job.gpu_types" Texts "accepted GPU types; empty if all are accepted";
         "job.labels" Labels "labels that the node must have";
+        "job.model" Text "model that the job serves, or \"\"";
+        "job.priority" Number "priority of the job";
+        "job.queue" Text "queue of the job, or \"\"";
+        "job.user" Text "user of the job, or \"\"";
+        "job.project" Text "project of the job, or \"\"";
+        "job.estimated" Bool "whether the job has an estimate";
+        "job.estimate" Number "estimated duration in seconds; 1e15 without an estimate";
+        "job.time_limit" Number "limit on the duration in seconds; 1e15 without a limit";
+        "job.checkpoints" Bool "whether the job writes checkpoints";
         "time.hour" Number "hour of the day from 0 to below 24, in steps of a minute; a scenario begins at 0";
         "time.weekday" Number "day of the week from 0 to 6; a scenario begins on day 0";
         "queue.pending" Number "number of pending replicas when the scheduler begins to decide";
     ]
     OF_ORDER, "The variables of a key of the queue's order. Times are in seconds.", [
-        "job.priority" Number "its priority";
+        "job.priority" Number "priority of the job";
+        "job.queue" Text "queue of the job, or \"\"";
+        "job.user" Text "user of the job, or \"\"";
+        "job.project" Text "project of the job, or \"\"";
+        "job.model" Text "model that the job serves, or \"\"";
         "job.tasks" Number "number of tasks";
+        "job.gpus" Number "GPUs of all tasks together; a shared GPU counts with its share";
+        "job.cpus" Number "cores of all tasks together";
+        "job.ram" Number "RAM of all tasks together in GiB";
+        "job.checkpoints" Bool "whether the job writes checkpoints";
         "job.submitted" Number "submission time";
         "job.waited" Number "waiting time so far";
         "job.estimated" Bool "whether the job has an estimate";
         "job.estimate" Number "estimated duration; 1e15 without an estimate";
+        "job.time_limit" Number "limit on the duration; 1e15 without a limit";
         "job.ran" Number "time run so far, without lost work";
         "now" Number "the time";
         "time.hour" Number "hour of the day from 0 to below 24; a scenario begins at 0";
@@ -427,29 +514,34 @@ pub(super) fn value<'a>(
         ("job.gpu_memory", _) => number(job.gpu_memory()),
         ("job.gpu_types", _) => Value::Texts(job.gpu_types()),
         ("job.labels", Some(name)) => Value::Text(job.label(name)),
+        ("job.model", _) => Value::Text(job.model()),
         ("time.hour", _) => number(hour(node.moment.time)),
         ("time.weekday", _) => number(weekday(node.moment.time)),
         ("queue.pending", _) => number(f64::from(node.moment.pending)),
-        _ => panic!("`{path}` is not a variable of filters and scorers"),
+        _ => {
+            let field = field_of(path).expect("a variable of filters and scorers");
+            value_of_variable(path, value_among(job.fields, field))
+        }
     }
 }
 
 /// The value of a variable of [`OF_ORDER`].
-pub(super) fn value_of_waiting(job: &WaitingView, path: &'static str) -> Value<'static> {
-    /// The value in seconds for a job without an estimate. It is longer than any real estimate.
-    const NO_ESTIMATE: f64 = 1e15;
+pub(super) fn value_of_waiting<'a>(job: &'a WaitingView, path: &'static str) -> Value<'a> {
     match path {
         "job.priority" => Value::Number(f64::from(job.priority())),
         "job.tasks" => Value::Number(f64::from(job.tasks())),
         "job.submitted" => Value::Number(job.submitted()),
         "job.waited" => Value::Number(job.waited()),
         "job.estimated" => Value::Bool(job.estimate().is_some()),
-        "job.estimate" => Value::Number(job.estimate().unwrap_or(NO_ESTIMATE)),
+        "job.estimate" => Value::Number(job.estimate().unwrap_or(NO_TIME)),
         "job.ran" => Value::Number(job.ran()),
         "now" => Value::Number(job.now()),
         "time.hour" => Value::Number(hour(job.now)),
         "time.weekday" => Value::Number(weekday(job.now)),
         "queue.pending" => Value::Number(f64::from(job.pending)),
-        _ => panic!("`{path}` is not a variable of an order"),
+        _ => {
+            let field = field_of_order(path).expect("a variable of an order");
+            value_of_variable(path, job.field(field))
+        }
     }
 }

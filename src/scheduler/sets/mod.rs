@@ -31,7 +31,7 @@ use super::verdict::Verdict;
 use dryrack_event::{Histogram, Reason};
 use dryrack_fleet::{Fleet, NodeClaim, NodeState, NodeStatus, Placement};
 use dryrack_ids::{GpuId, NodeId};
-use dryrack_workload::{Gang, GpuTake, Pick, Speeds, TaskGroup, TaskSet};
+use dryrack_workload::{Gang, GpuTake, JobFields, Pick, Speeds, TaskGroup, TaskSet};
 use partial::Partial;
 use search::{Found, MOST_STEPS};
 
@@ -43,6 +43,7 @@ pub struct SetPlacer<'a> {
     pub gang: Gang,
     pub pick: Option<&'a Pick>,
     pub speeds: Option<&'a Speeds>,
+    pub fields: Option<&'a JobFields>,
     pub context: PlacementContext,
     pub fleet: &'a Fleet,
 }
@@ -166,7 +167,8 @@ impl<'a> SetPlacer<'a> {
             Gang::Packed => Gang::Packed,
             Gang::Anywhere | Gang::StrictPack | Gang::PreferSpread => Gang::Anywhere,
         };
-        let group = TaskGroup { tasks, task: &self.sets[set].task, gang, pick: self.pick, speeds: self.speeds };
+        let SetPlacer { pick, speeds, fields, .. } = *self;
+        let group = TaskGroup { tasks, task: &self.sets[set].task, gang, pick, speeds, fields };
         TaskPlacer { options: self.options, group, context: self.context, fleet: self.fleet }
     }
 

@@ -36,7 +36,8 @@ fn with_cores(cores: u64, shape: NodeShape) -> NodeShape {
 }
 
 fn placer<'a>(options: &'a SchedulerOptions, sets: &'a [TaskSet], gang: Gang, fleet: &'a Fleet) -> SetPlacer<'a> {
-    SetPlacer { options, sets, gang, pick: None, speeds: None, context: PlacementContext::UNSUBMITTED, fleet }
+    let context = PlacementContext::UNSUBMITTED;
+    SetPlacer { options, sets, gang, pick: None, speeds: None, fields: None, context, fleet }
 }
 
 /// The nodes of the gang, each with its number of tasks of each set. `None` if it is refused.

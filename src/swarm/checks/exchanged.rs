@@ -7,11 +7,13 @@ use super::case::{Case, CheckResult, Judged, log_of};
 use super::compare::{TimedEvent, events};
 use dryrack_event::Event;
 use dryrack_scheduler::Lines;
-use dryrack_workload::{Arrival, JobSpec};
+use dryrack_workload::{Arrival, JobField, JobSpec};
 
 pub fn judge(case: &Case<'_>) -> CheckResult {
     let world = case.world;
-    if !world.profile.flow.passes_over_queue() || world.profile.scheduler.lines != Lines::EachQueue {
+    let scheduler = &world.profile.scheduler;
+    let reads_names = scheduler.stages_read(JobField::Queue);
+    if !world.profile.flow.passes_over_queue() || scheduler.lines != Lines::EachQueue || reads_names {
         return Ok(Judged::DoesNotApply);
     }
     let mut exchanged = world.clone();

@@ -148,7 +148,7 @@ mod tests {
 
     fn key(number: u64) -> QueueKey {
         let entry = Entry { tasks: 1, submitted: number, replica: number as u32, ..Entry::default() };
-        QueueKey::new(&[OrderKey::Submitted], entry)
+        QueueKey::new(&[OrderKey::Submitted], &entry)
     }
 
     /// Compares with a list that is searched from its beginning.

@@ -43,6 +43,11 @@ impl Demands {
         number
     }
 
+    /// The demand, in the memory of the last equal one.
+    pub fn shared(&self, demand: Arc<Demand>) -> Arc<Demand> {
+        self.numbers.get(&demand).map_or(demand, |number| Arc::clone(&self.records[*number as usize].demand))
+    }
+
     pub fn len(&self) -> usize {
         self.records.len()
     }

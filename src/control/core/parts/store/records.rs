@@ -11,7 +11,7 @@ use dryrack_ids::{AttemptId, FleetId, JobId, NodeId};
 use dryrack_policy::RetryState;
 use dryrack_scheduler::{Entry, QueueKey};
 use dryrack_units::{SimDuration, SimTime};
-use dryrack_workload::JobSpec;
+use dryrack_workload::{JobFields, JobSpec};
 
 /// A replica's index in the store. An index is never used for another replica.
 pub type ReplicaIndex = u32;
@@ -22,6 +22,8 @@ pub type Held = (Refusal, Histogram);
 pub struct JobRecord {
     pub spec: Arc<JobSpec>,
     pub demand: u32,
+    /// The fields of the job that keys of the order read, besides those that an entry of the queue always holds.
+    pub ordered_fields: Option<Arc<JobFields>>,
     /// The account of the job's user, if the profile has accounts.
     pub user: u32,
     /// The line of the queue in which the job waits.
@@ -128,6 +130,7 @@ impl JobRecord {
             submitted: job.index() as u64,
             replica,
             line: self.line,
+            fields: self.ordered_fields.clone(),
         }
     }
 
