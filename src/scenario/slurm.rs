@@ -13,7 +13,7 @@ use dryrack_scheduler::slurm::{
     Associations, DEFAULT_QOS, MEMBER, Partition, Qos, Reservation, SlurmOptions, partition_label, reservation_label,
 };
 use dryrack_units::SimDuration;
-use dryrack_workload::{Arrival, Demand, DemandKind, Gang, GpuTake, SlurmTerms};
+use dryrack_workload::{Arrival, Demand, DemandKind, Gang, GpuTake, SlurmTerms, TaskSet};
 use dryrack_yaml::{Fields, Node, Report, Span, Tree, is_pattern, matches_pattern};
 
 /// The keys of a job that only a profile that schedules like Slurm understands.
@@ -136,21 +136,39 @@ pub(super) fn terms(
             let help = "write the resources as `nodes`, `cpus` and `gpus`";
             report.error_with_help(fields.place(), "Slurm cannot place models or jobs with `resources`", help);
         }
-        // Slurm has heterogeneous jobs for this. Their parts have partitions and priorities of their own.
-        DemandKind::Sets(_) => {
-            let help = "use `profile: slurm-22.05` without `slurm:`, or give the job identical tasks";
-            report.error_with_help(
-                fields.place(),
-                "a gang of unequal tasks cannot be rehearsed with `slurm:` yet",
-                help,
-            );
-        }
+        DemandKind::Sets(sets) => refuse_sets(fields, sets, report),
     }
     warn_of_node_limits(fields, demand, slurm, (&partitions, qos.as_deref()), report);
     warn_of_parts_of_gpus(fields, demand, slurm, (&partitions, qos.as_deref()), report);
     let reservation = reservation.map(|reservation| Arc::clone(&reservation.name));
     let requeue = fields.value("requeue", report).unwrap_or(slurm.job_requeue);
     Some(Arc::new(SlurmTerms { partition, account, qos, reservation, requeue }))
+}
+
+/// Refuses a gang that a single job of Slurm cannot be. Slurm has heterogeneous jobs for unequal tasks: jobs of their own,
+/// with their own partitions and priorities, which the backfill scheduler starts together.
+fn refuse_sets(fields: &Fields<'_>, sets: &[TaskSet], report: &mut Report) {
+    let (key, message, help) = if matches!(fields.get("tasks"), Some(Tree { node: Node::List(_), .. })) {
+        let name = fields.get("name").and_then(Tree::scalar).unwrap_or("job");
+        let jobs: Vec<String> =
+            sets.iter().map(|set| format!("`{{name: {name}-{}, tasks: {}, ...}}`", set.name, set.tasks)).collect();
+        let help = format!(
+            "write each kind of tasks as a job of its own, though they may then start at different times: {}; or leave out \
+             `slurm:`, so that the gang starts as a whole",
+            jobs.join(" and ")
+        );
+        let message = "a gang of unequal tasks is a heterogeneous job in Slurm, which `slurm:` does not rehearse";
+        ("tasks", message, help)
+    } else if fields.has("min_tasks") {
+        let tasks: u32 = sets.iter().map(|set| set.tasks).sum();
+        let help = format!("leave `min_tasks` out, so that the job waits for room for all of `tasks: {tasks}`");
+        ("min_tasks", "a gang that starts with fewer tasks cannot be rehearsed with `slurm:`", help)
+    } else {
+        let help = "write `gang: spread` for one task a node, `gang: packed` for as few nodes as possible, or `tasks: 1` \
+                    with the resources of all tasks for one node";
+        ("gang", "this placement of a gang cannot be rehearsed with `slurm:`", help.to_string())
+    };
+    report.error_with_help(fields.key_span(key), message, help);
 }
 
 /// Warns about a job whose number of nodes is not known before it is placed, if something limits this number.
