@@ -13,7 +13,7 @@ use std::sync::Arc;
 use foldhash::fast::FixedState;
 use smallvec::SmallVec;
 
-use super::blame::{Blame, hides_others};
+use super::cause::{Blame, hides_others};
 use super::node_account::NodeAccount;
 use super::task_room::{EqualTasks, NodeRoom, Room, gpu_room_on, kinds_of_tasks};
 use dryrack_event::Reason;

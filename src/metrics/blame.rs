@@ -6,10 +6,11 @@
 //! made room if these resources were unlimited.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 use super::behind::BehindOthers;
+pub use super::cause::{Blame, Shortages};
+use super::cause::{hides_others, is_of_state};
 use super::node_account::NodeAccount;
 use super::task_room::{Room, kinds_of_tasks};
 use dryrack_event::{Histogram, Reason, Refusal};
@@ -154,55 +155,6 @@ pub(super) fn ended_by(of: &JobSpec, refusal: Refusal, reasons: &Histogram) -> O
     wants_instance.then(of_instances).flatten().or_else(|| passing().next()).or(led)
 }
 
-/// The cause of a wait: one reason, or several resources that were short at the same time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Blame {
-    One(Reason),
-    Together(Shortages),
-}
-
-/// A set of resources that were short, or that are treated as unlimited.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Shortages {
-    pub cpu: bool,
-    pub ram: bool,
-    /// The reason for a shortage of GPUs. It depends on how the demand takes GPUs.
-    pub gpus: Option<Reason>,
-}
-
-impl Shortages {
-    fn reasons(self) -> impl Iterator<Item = Reason> {
-        let cpu = self.cpu.then_some(Reason::InsufficientCpu);
-        let ram = self.ram.then_some(Reason::InsufficientRam);
-        [cpu, ram, self.gpus].into_iter().flatten()
-    }
-}
-
-impl Blame {
-    /// The name, such as `insufficient_cpu` or `insufficient_cpu+insufficient_gpus`.
-    pub fn name(self) -> String {
-        self.joined("+", Reason::name)
-    }
-
-    /// The text after a count, as in "3 nodes: …".
-    pub fn text(self) -> String {
-        self.joined(", and ", Reason::text)
-    }
-
-    fn joined(self, between: &str, say: fn(Reason) -> &'static str) -> String {
-        match self {
-            Blame::One(reason) => say(reason).to_string(),
-            Blame::Together(shortages) => shortages.reasons().map(say).collect::<Vec<_>>().join(between),
-        }
-    }
-}
-
-impl fmt::Display for Blame {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.name())
-    }
-}
-
 /// Whose limit a job waits for: that of a QOS, a partition, a project or a queue of Kueue.
 fn limited_by(job: &JobSpec, reason: Reason) -> Option<String> {
     let slurm = job.slurm.as_deref();
@@ -221,32 +173,6 @@ fn limited_by(job: &JobSpec, reason: Reason) -> Option<String> {
             (!of.is_empty()).then(|| format!("jobs {}", of.join(" ")))
         }
     }
-}
-
-/// Whether resources other than the one that the leading reason names may have been short too. This is possible if CPU or
-/// RAM leads, because they are checked first. It is also possible for a gang, because its nodes may be short of different
-/// resources.
-pub(super) fn hides_others(demand: &Demand, led: Reason) -> bool {
-    let Some(task) = demand.task() else { return false };
-    let has_gpus = task.gpus.as_ref().is_some_and(|gpus| gpus.count > 0);
-    let (has_cpu, has_ram) = (task.cpu.get() > 0, task.ram.get() > 0);
-    let is_gang = demand.tasks > 1;
-    match led {
-        Reason::InsufficientCpu => has_ram || has_gpus,
-        Reason::InsufficientRam => has_gpus || (is_gang && has_cpu),
-        Reason::InsufficientGpus | Reason::InsufficientGpuShare | Reason::InsufficientGpuMemory => {
-            is_gang && (has_cpu || has_ram)
-        }
-        // There is room for some of its tasks, so it says nothing about the others.
-        Reason::GangIncomplete => true,
-        _ => is_of_state(led),
-    }
-}
-
-/// Whether the reason is the state of a node. It is given whatever else the node lacks.
-fn is_of_state(reason: Reason) -> bool {
-    let of_state = [Reason::NodeJoining, Reason::NodeNotReady, Reason::NodeUnreachable, Reason::NodeMaintenance];
-    of_state.contains(&reason)
 }
 
 /// The cause of a wait if the leading reason is ambiguous. Evaluates every node.

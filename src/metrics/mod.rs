@@ -8,6 +8,7 @@
 mod account;
 mod behind;
 mod blame;
+mod cause;
 mod definitions;
 mod finished;
 mod fragment_account;

@@ -1,6 +1,6 @@
 //! For how many tasks the nodes have room, now and if some resources were unlimited.
 
-use super::blame::{Blame, Shortages};
+use super::cause::{Blame, Shortages};
 use super::node_account::NodeAccount;
 use dryrack_event::Reason;
 use dryrack_ids::NodeId;

@@ -21,6 +21,7 @@ mod outlook;
 pub(super) mod plain;
 mod plan;
 mod reservations;
+mod room;
 mod shelves;
 
 pub(super) use kept::{Backfilling, HeadReservation};
