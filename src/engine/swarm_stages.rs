@@ -136,8 +136,8 @@ fn add_stages_of_jobs(seed: u64, scheduler: &mut SchedulerOptions) -> Option<Str
         scheduler.scorers.push(WeightedScorer { stage: ScorerName::Own(own), weight: 2.0 });
     }
     let texts = [
-        "job.gpus * job.estimate",
-        "job.cpus + job.ram / 4",
+        "job.total_gpus * job.estimate",
+        "job.total_cpus + job.total_ram / 4",
         "job.user == 'bob' ? 0 : 1",
         "job.queue == 'short' ? job.submitted : 1e9 - job.waited",
         "job.project == 'a' || job.model != '' ? job.tasks : 9",

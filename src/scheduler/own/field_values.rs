@@ -22,9 +22,9 @@ pub(super) fn field_of(path: &str) -> Option<JobField> {
 pub(super) fn field_of_order(path: &str) -> Option<JobField> {
     match path {
         "job.model" => Some(JobField::Model),
-        "job.gpus" => Some(JobField::Gpus),
-        "job.cpus" => Some(JobField::Cpus),
-        "job.ram" => Some(JobField::Ram),
+        "job.total_gpus" => Some(JobField::Gpus),
+        "job.total_cpus" => Some(JobField::Cpus),
+        "job.total_ram" => Some(JobField::Ram),
         "job.priority" | "job.estimated" | "job.estimate" => None,
         _ => field_of(path),
     }

@@ -104,7 +104,7 @@ fn every_variable_has_a_value() {
     assert_eq!(rank("queue.pending").to_bits(), 7.0f64.to_bits());
     assert_eq!(rank("job.estimated ? 0 : job.estimate").to_bits(), 1e15f64.to_bits());
     // Two tasks, each with three GPUs, one and a half cores and 8 GiB.
-    assert_eq!(rank("job.gpus * 10000 + job.cpus * 100 + job.ram").to_bits(), 60_316.0f64.to_bits());
+    assert_eq!(rank("job.total_gpus * 10000 + job.total_cpus * 100 + job.total_ram").to_bits(), 60_316.0f64.to_bits());
     let of_names = "job.user == 'bob' && job.queue == 'long' && job.project == '' && job.model == '' ? 1 : 0";
     assert_eq!(rank(of_names).to_bits(), 1.0f64.to_bits());
     assert_eq!(rank("job.checkpoints ? job.time_limit : 0").to_bits(), 7200.0f64.to_bits());
@@ -250,7 +250,10 @@ fn functions_read_what_expressions_read() {
     let job = WaitingView::new(entry, seconds(65), 7);
     assert_eq!((job.priority(), job.tasks()), (-3, 2));
     assert_eq!((job.user(), job.queue(), job.project(), job.model()), ("bob", "long", "", ""));
-    assert_eq!([job.gpus(), job.cpus(), job.ram()].map(|amount| (amount * 10.0) as u32), [60, 30, 160]);
+    assert_eq!(
+        [job.total_gpus(), job.total_cpus(), job.total_ram()].map(|amount| (amount * 10.0) as u32),
+        [60, 30, 160]
+    );
     assert!(job.checkpoints() && job.time_limit().is_some_and(|limit| limit as u32 == 7200));
     let times = [job.submitted(), job.waited(), job.ran(), job.now(), job.estimate().unwrap_or(0.0)];
     assert_eq!(times.map(|time| time as u32), [5, 60, 90, 65, 600]);

@@ -304,17 +304,17 @@ impl WaitingView {
     }
 
     /// GPUs of all tasks together. A shared GPU counts with its share, and one of which only memory is taken counts 0.
-    pub fn gpus(&self) -> f64 {
+    pub fn total_gpus(&self) -> f64 {
         number_of_field(self.field(JobField::Gpus))
     }
 
     /// Cores of all tasks together.
-    pub fn cpus(&self) -> f64 {
+    pub fn total_cpus(&self) -> f64 {
         number_of_field(self.field(JobField::Cpus))
     }
 
     /// RAM of all tasks together, in GiB.
-    pub fn ram(&self) -> f64 {
+    pub fn total_ram(&self) -> f64 {
         number_of_field(self.field(JobField::Ram))
     }
 
@@ -426,9 +426,9 @@ variables! {
         "job.project" Text "project of the job, or \"\"";
         "job.model" Text "model that the job serves, or \"\"";
         "job.tasks" Number "number of tasks";
-        "job.gpus" Number "GPUs of all tasks together; a shared GPU counts with its share";
-        "job.cpus" Number "cores of all tasks together";
-        "job.ram" Number "RAM of all tasks together in GiB";
+        "job.total_gpus" Number "GPUs of all tasks together; a shared GPU counts with its share";
+        "job.total_cpus" Number "cores of all tasks together";
+        "job.total_ram" Number "RAM of all tasks together in GiB";
         "job.checkpoints" Bool "whether the job writes checkpoints";
         "job.submitted" Number "submission time";
         "job.waited" Number "waiting time so far";
