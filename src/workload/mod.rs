@@ -12,6 +12,7 @@ mod demand;
 mod dependency;
 mod deployment;
 mod job;
+mod job_field_values;
 mod job_fields;
 mod launch;
 mod queued;

@@ -79,7 +79,8 @@ fn hold(rehearsal: &Rehearsal, draws: &mut Stream, tally: &mut Tally) {
         return;
     }
     for fleet in moments(rehearsal, draws) {
-        let demand = &draws.pick(&rehearsal.arrivals).spec.demand;
+        let demand = options.demand_of(&draws.pick(&rehearsal.arrivals).spec);
+        let demand = &*demand;
         // A node is offered to a gang of unequal tasks if it can hold one of them. A pick of this node must hold all.
         if !demand.sets().is_empty() {
             continue;
