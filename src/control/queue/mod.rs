@@ -332,7 +332,7 @@ impl Flow for Queue {
         waiting.extend(self.take_set_aside());
         let profile = Arc::clone(&core.profile);
         let before = std::mem::replace(&mut self.slurm, slurm::Slurm::of(profile.slurm.as_ref()));
-        self.take_usage_of(before, core);
+        self.take_over(before, core);
         self.futures = slots::Futures::default();
         self.preempting.begin_anew();
         self.queue = WaitQueue::new(profile.scheduler.discipline, &profile.scheduler.order);

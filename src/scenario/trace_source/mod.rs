@@ -271,6 +271,7 @@ pub(super) fn read(
 ) -> Option<Traced> {
     let index = Index::built_in();
     let asked = asked(file.get("trace")?, report)?;
+    warn_of_slurm(file, &asked, report);
     let entry = match asked.name {
         Some((name, span)) => Some(find(&index, name, span, &asked, report)?),
         None => None,
@@ -511,6 +512,21 @@ fn is_found(asked: &TraceSettings<'_>, fields: &Fields<'_>, report: &mut Report)
             fields.require("name", "gaia", report);
             false
         }
+    }
+}
+
+/// Warns if a cluster of Slurm has partitions, QOS or accounts, to which no job of the trace belongs.
+fn warn_of_slurm(file: &Fields<'_>, asked: &TraceSettings<'_>, report: &mut Report) {
+    let Some(Node::Map(entries)) = file.get("slurm").map(|slurm| &slurm.node) else { return };
+    let unused = entries.iter().filter(|entry| ["partitions", "qos", "accounts"].contains(&&*entry.key));
+    let unused: Vec<String> = unused.map(|entry| format!("`{}`", entry.key)).collect();
+    if !unused.is_empty() {
+        let message = format!("the jobs of {} have no partition, QOS or account", asked.called());
+        let help = format!(
+            "{} of `slurm` limit only the jobs in `jobs:`, so the waits of a real cluster can be longer",
+            unused.join(" and ")
+        );
+        report.warning(asked.span, message, help);
     }
 }
 

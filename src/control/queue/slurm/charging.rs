@@ -61,9 +61,20 @@ impl Queue {
         }
     }
 
-    /// Takes over what was used under another configuration. Jobs that run are charged anew from now on.
-    pub(in crate::queue) fn take_usage_of(&mut self, before: Option<Box<Slurm>>, core: &Core) {
-        let Some(mut before) = before.and_then(|before| before.fair) else { return };
+    /// Takes over from another configuration what was used, in which partitions jobs run, and which of them are to be
+    /// preempted after their grace time. Jobs that run are charged anew from now on.
+    pub(in crate::queue) fn take_over(&mut self, before: Option<Box<Slurm>>, core: &Core) {
+        let Some(before) = before else { return };
+        if let Some(slurm) = &mut self.slurm {
+            let of_name = |section: &usize| {
+                let name = &before.partitions[*section].options.name;
+                slurm.partitions.iter().position(|section| section.options.name == *name)
+            };
+            let chosen = before.chosen.iter().filter_map(|(index, section)| Some((*index, of_name(section)?)));
+            slurm.chosen = chosen.collect();
+            slurm.graced = before.graced;
+        }
+        let Some(mut before) = before.fair else { return };
         let running: Vec<ReplicaIndex> = before.running().collect();
         running.iter().for_each(|index| before.end(*index, core.now));
         let Some(weights) = weights(core) else { return };
