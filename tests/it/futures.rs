@@ -24,6 +24,7 @@ trials! {
         a_quota_from_a_time_on_counts_what_its_project_holds_then,
         fair_shares_from_a_time_on_count_what_users_hold_then,
         fair_shares_go_on_under_a_profile_with_the_same_rules,
+        what_slurm_knows_of_running_jobs_goes_on,
         a_difference_is_told_by_the_exit_code_if_it_is_asked_for,
         a_node_that_leaves_ends_what_it_has_begun,
         a_node_has_another_state_from_a_time_on,
@@ -215,6 +216,36 @@ jobs:
     assert_eq!(run["changed_most"].as_array().map(Vec::len), Some(2), "{run:#}");
     let waits = changed_waits(dir.path(), &["--set", "policies.quotas.research.gpus=4"]);
     assert_eq!(waits, []);
+}
+
+/// `both` runs in its partition of the higher tier, so nobody preempts it. `scavenger` is preempted at 25m and may run until
+/// 45m. An exempt time that is long over changes neither.
+fn what_slurm_knows_of_running_jobs_goes_on() {
+    for (name, slurm, jobs) in [
+        (
+            "the partition in which a job runs",
+            "preempt_type: partition_prio
+  partitions: [{name: low, default: true, priority_tier: 1}, {name: high, priority_tier: 2}]",
+            "both, partition: 'low,high', cpus: 1, estimate: 3h, duration: 2h}
+  - {name: urgent, at: 40m, partition: high, cpus: 1, estimate: 10m, duration: 5m}",
+        ),
+        (
+            "a grace time",
+            "preempt_type: qos
+  qos: [{name: low, grace_time: 20m}, {name: high, preempt: [low]}]",
+            "scavenger, qos: low, cpus: 1, estimate: 3h, duration: 2h}
+  - {name: urgent, at: 25m, qos: high, cpus: 1, estimate: 10m, duration: 5m}",
+        ),
+    ] {
+        let dir = folder(&format!(
+            "scenario: {name}\nprofile: slurm-22.05\nslurm:\n  {slurm}\nnodes: [{{name: n, cpus: 1}}]\n\
+             jobs:\n  - {{name: {jobs}\n"
+        ));
+        // The clocks of the branch begin anew, so a wait may differ by a part of a second.
+        for (job, base, branch) in changed_waits(dir.path(), &["--set", "slurm.preempt_exempt_time=1m"]) {
+            assert_eq!(base, branch, "{name}: {job}");
+        }
+    }
 }
 
 /// The third node changes waits, and a parameter set to the value that it has changes nothing.
