@@ -1,22 +1,25 @@
 //! Finds what the replicas behind the head of their queue lack.
 //!
 //! The scheduler does not try such a replica, so its hold says nothing about the nodes. But if there is no room for it, it
-//! would not start without the head either. So its wait is charged to its place in the queue only while it would fit.
+//! would not start without the head either. So its wait is charged to its place in the queue only while it would fit. If it
+//! would fit with the nodes that are not ready, it is charged to their state.
 //!
 //! Equal demands are one class. Each class knows for how many of its tasks the nodes have room, and a node that changes
 //! changes these sums. So time that passes costs nothing for each replica, and a changed node costs a few comparisons for
 //! each class that waits.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use smallvec::SmallVec;
 
-use super::cause::{Blame, hides_others};
+use super::cause::{Blame, hides_others, is_of_state};
 use super::node_account::NodeAccount;
 use super::task_room::{EqualTasks, NodeRoom, Room, gpu_room_on, kinds_of_tasks};
 use dryrack_event::Reason;
+use dryrack_fleet::NodeState;
 use dryrack_ids::NodeId;
 use dryrack_workload::{Demand, GpuDemand};
 
@@ -55,7 +58,14 @@ struct Class {
 
 /// The room for equal tasks.
 struct KindRoom {
+    /// On ready nodes.
     room: Room,
+    /// On ready nodes, if each took at most one task. Kept only if nodes may take more.
+    ones: Room,
+    /// On nodes that are not ready.
+    unready: Room,
+    /// The number of nodes in each state that is not ready, by the reason that they give.
+    states: BTreeMap<Reason, u64>,
     /// The index of their demand for GPUs.
     gpus: Option<usize>,
     /// The CPU and RAM that each of them asks for.
@@ -65,10 +75,34 @@ struct KindRoom {
     is_plain: bool,
 }
 
+/// Whether a node counts.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Standing {
+    Ready,
+    /// It can become ready again. Until then, it gives this reason.
+    Unready(Reason),
+    /// It is gone, or not known yet.
+    #[default]
+    Away,
+}
+
+impl Standing {
+    fn of(node: &NodeAccount) -> Standing {
+        match node.state {
+            NodeState::Ready => Standing::Ready,
+            NodeState::Joining => Standing::Unready(Reason::NodeJoining),
+            NodeState::NotReady => Standing::Unready(Reason::NodeNotReady),
+            NodeState::Unreachable => Standing::Unready(Reason::NodeUnreachable),
+            NodeState::Maintenance => Standing::Unready(Reason::NodeMaintenance),
+            NodeState::Gone => Standing::Away,
+        }
+    }
+}
+
 /// A node before or after a change, with the room of its GPUs for each demand for GPUs.
 #[derive(Default)]
 struct NodeSeen {
-    is_ready: bool,
+    standing: Standing,
     has_instance: bool,
     free: (u64, u64),
     gpus: Vec<(u64, u64)>,
@@ -138,7 +172,7 @@ impl BehindOthers {
             self.is_changed[id.index()] = false;
             before.look(account.as_ref(), &self.gpus);
             after.look(Some(&nodes[id.index()]), &self.gpus);
-            if before.is_ready || after.is_ready {
+            if before.standing != Standing::Away || after.standing != Standing::Away {
                 self.classes.iter_mut().for_each(|class| class.change((id, &nodes[id.index()]), &before, &after));
             }
         }
@@ -185,13 +219,23 @@ fn number_of(asked: &GpuDemand, gpus: &mut Vec<GpuDemand>) -> usize {
 
 impl Class {
     fn count(&mut self, nodes: &[NodeAccount], gpus: &mut Vec<GpuDemand>) {
-        let kind = |tasks: EqualTasks<'_>| KindRoom {
-            room: Room::of(tasks, nodes, NodeAccount::is_ready),
-            gpus: tasks.gpus().map(|asked| number_of(asked, gpus)),
-            asked: (tasks.task.cpu.get(), tasks.task.ram.get()),
-            tasks: tasks.tasks,
-            most: tasks.most,
-            is_plain: tasks.is_plain(),
+        let kind = |tasks: EqualTasks<'_>| {
+            let mut kind = KindRoom {
+                room: Room::default(),
+                ones: Room::default(),
+                unready: Room::default(),
+                states: BTreeMap::new(),
+                gpus: tasks.gpus().map(|asked| number_of(asked, gpus)),
+                asked: (tasks.task.cpu.get(), tasks.task.ram.get()),
+                tasks: tasks.tasks,
+                most: tasks.most,
+                is_plain: tasks.is_plain(),
+            };
+            let of_kind = nodes.iter().enumerate().map(|(id, node)| (NodeId::new(id), node));
+            for (id, node) in of_kind.filter(|(id, node)| tasks.is_node_of_kind(*id, node)) {
+                kind.replace(Default::default(), (Standing::of(node), tasks.room_on(id, node)));
+            }
+            kind
         };
         self.kinds = kinds_of_tasks(&self.demand).map(kind).collect();
     }
@@ -199,10 +243,14 @@ impl Class {
     /// Counts the room again for a node that has changed.
     fn change(&mut self, (id, node): (NodeId, &NodeAccount), before: &NodeSeen, after: &NodeSeen) {
         for (number, kind) in self.kinds.iter_mut().enumerate() {
-            let (before, after) = (before.room(kind), after.room(kind));
-            let is_of_kind = || kinds_of_tasks(&self.demand).nth(number).is_some_and(|of| of.is_node_of_kind(id, node));
-            if before != after && (kind.is_plain || is_of_kind()) {
-                kind.room.replace(before, after);
+            let seen = [before, after].map(|node| (node.standing, node.room(kind)));
+            let is_of_kind = || match kind.is_plain {
+                true => node.spec.shape.instance.is_none(),
+                false => kinds_of_tasks(&self.demand).nth(number).is_some_and(|of| of.is_node_of_kind(id, node)),
+            };
+            if seen[0] != seen[1] && is_of_kind() {
+                let [before, after] = seen;
+                kind.replace(before, after);
                 self.is_changed = true;
             }
         }
@@ -214,17 +262,70 @@ impl Class {
             return IN_TURN;
         };
         // As for a replica that was tried: the reason of most nodes if nothing else can have been short beside it.
-        let led = kind.room.leading_reason(tasks).filter(|_| self.demand.tasks == 1);
+        let (led, state) = (kind.ones().leading_reason(tasks), kind.leading_state());
+        let incomplete = (self.demand.tasks > 1).then_some((Reason::GangIncomplete, kind.ones().tasks()));
+        let given = [led, state, incomplete].into_iter().flatten().filter(|(_, nodes)| *nodes > 0);
+        let Some((most, _)) = given.min_by_key(|(reason, nodes)| (Reverse(*nodes), *reason)) else { return IN_TURN };
+        if is_of_state(most) && self.kinds.iter().all(KindRoom::would_be_enough) {
+            return Blame::One(most);
+        }
+        let led = led.map(|(led, _)| led).filter(|_| self.demand.tasks == 1);
         let led = led.filter(|led| !hides_others(&self.demand, *led)).map(Blame::One);
-        led.or_else(|| kind.room.lacks(tasks)).unwrap_or(IN_TURN)
+        led.or_else(|| kind.room.lacks(tasks)).unwrap_or(Blame::One(most))
+    }
+}
+
+impl KindRoom {
+    /// Counts a node again that has changed.
+    fn replace(&mut self, before: (Standing, NodeRoom), after: (Standing, NodeRoom)) {
+        if before.0 == after.0 {
+            return self.replace_room(before.0, before.1, after.1);
+        }
+        self.replace_room(before.0, before.1, NodeRoom::default());
+        self.replace_room(after.0, NodeRoom::default(), after.1);
+        if let Standing::Unready(reason) = before.0 {
+            *self.states.get_mut(&reason).expect("the node was counted") -= 1;
+        }
+        if let Standing::Unready(reason) = after.0 {
+            *self.states.entry(reason).or_default() += 1;
+        }
+    }
+
+    fn replace_room(&mut self, standing: Standing, before: NodeRoom, after: NodeRoom) {
+        match standing {
+            Standing::Ready => {
+                self.room.replace(before, after);
+                if self.most > 1 {
+                    self.ones.replace(before.of_one(), after.of_one());
+                }
+            }
+            Standing::Unready(_) => self.unready.replace(before, after),
+            Standing::Away => {}
+        }
+    }
+
+    /// The room on ready nodes, if each took at most one task.
+    fn ones(&self) -> &Room {
+        if self.most > 1 { &self.ones } else { &self.room }
+    }
+
+    /// Whether there would be room if all nodes were ready.
+    fn would_be_enough(&self) -> bool {
+        self.room.tasks() + self.unready.tasks() >= self.tasks
+    }
+
+    /// The state of most nodes that are not ready, and how many nodes are in it.
+    fn leading_state(&self) -> Option<(Reason, u64)> {
+        let given = self.states.iter().filter(|(_, nodes)| **nodes > 0);
+        given.map(|(reason, nodes)| (*reason, *nodes)).min_by_key(|(reason, nodes)| (Reverse(*nodes), *reason))
     }
 }
 
 impl NodeSeen {
     fn look(&mut self, node: Option<&NodeAccount>, gpus: &[GpuDemand]) {
         self.gpus.clear();
-        self.is_ready = node.is_some_and(NodeAccount::is_ready);
-        if let Some(node) = node.filter(|_| self.is_ready) {
+        self.standing = node.map_or(Standing::Away, Standing::of);
+        if let Some(node) = node.filter(|_| self.standing != Standing::Away) {
             self.has_instance = node.spec.shape.instance.is_some();
             self.free = (node.cpu_free().get(), node.ram_free().get());
             self.gpus.extend(gpus.iter().map(|gpus| gpu_room_on(gpus, node, u64::from(u32::MAX))));
@@ -233,7 +334,7 @@ impl NodeSeen {
 
     /// The room for tasks of this kind, if the node is of the right kind.
     fn room(&self, kind: &KindRoom) -> NodeRoom {
-        if !self.is_ready || self.has_instance {
+        if self.standing == Standing::Away || self.has_instance {
             return NodeRoom::default();
         }
         let gpus = kind.gpus.map_or((kind.most, kind.most), |number| self.gpus[number]);
@@ -266,10 +367,14 @@ mod tests {
         }
     }
 
+    fn draw_state(draws: &mut Stream) -> NodeState {
+        *draws.pick(&[NodeState::Ready, NodeState::Ready, NodeState::NotReady, NodeState::Maintenance])
+    }
+
     #[test]
     fn a_replica_behind_others_lacks_what_it_would_lack_if_it_were_tried() {
-        let (mut fit, mut unfit, mut again) = (0, 0, 0);
-        for seed in 0..300 {
+        let (mut fit, mut unfit, mut again, mut states) = (0, 0, 0, 0);
+        for seed in 0..500 {
             let mut draws = Stream::new(seed, "behind", 0);
             let mut nodes: Vec<NodeUse> = (0..draws.between(1, 4)).map(|_| draw_node(&mut draws)).collect();
             let mut account = accounts(&nodes);
@@ -289,6 +394,8 @@ mod tests {
                     account[id].release(at, &claim(id, nodes[id].taken));
                     nodes[id].taken = draw_taken(nodes[id].all, &mut draws);
                     account[id].take(at, &claim(id, nodes[id].taken));
+                    nodes[id].state = draw_state(&mut draws);
+                    account[id].set_state(at, nodes[id].state);
                 }
                 let expected: Vec<Option<Blame>> = waiting.iter().map(|of| cause_of_tried(of, &nodes)).collect();
                 let charged: u64 = behind.by_blame(&account).map(|(_, replicas)| replicas).sum();
@@ -300,9 +407,13 @@ mod tests {
                     fit += u64::from(expected == IN_TURN);
                     unfit += u64::from(expected != IN_TURN);
                     again += u64::from(matches!(expected, Blame::Together(_)));
+                    states += u64::from(matches!(expected, Blame::One(led) if is_of_state(led)));
                 }
             }
         }
-        assert!(fit > 1000 && unfit > 1000 && again > 100, "{fit} {unfit} {again}: each is seen");
+        assert!(
+            fit > 1000 && unfit > 1000 && again > 100 && states > 100,
+            "{fit} {unfit} {again} {states}: each is seen"
+        );
     }
 }

@@ -197,16 +197,17 @@ pub(super) mod tests {
 
     pub const GIB: u64 = 8;
 
-    /// A node's cores, GiB of RAM and GPUs, and how much of each is taken.
+    /// A node's cores, GiB of RAM and GPUs, how much of each is taken, and its state.
     #[derive(Clone, Copy, Debug)]
     pub struct NodeUse {
         pub all: (u64, u64, u64),
         pub taken: (u64, u64, u64),
+        pub state: NodeState,
     }
 
     pub fn draw_node(draws: &mut Stream) -> NodeUse {
         let all = (draws.between(1, 8), draws.between(1, 8), draws.between(0, 3));
-        NodeUse { all, taken: draw_taken(all, draws) }
+        NodeUse { all, taken: draw_taken(all, draws), state: NodeState::Ready }
     }
 
     pub fn draw_taken(all: (u64, u64, u64), draws: &mut Stream) -> (u64, u64, u64) {
@@ -248,6 +249,7 @@ pub(super) mod tests {
         let account = |(index, node): (usize, &NodeUse)| {
             let mut account = NodeAccount::new(&spec(index, node.all), NodeState::Ready, SimTime::ZERO);
             account.take(SimTime::ZERO, &claim(index, node.taken));
+            account.set_state(SimTime::ZERO, node.state);
             account
         };
         nodes.iter().enumerate().map(account).collect()
@@ -264,6 +266,7 @@ pub(super) mod tests {
             taken.2 = if endless.gpus.is_some() { 0 } else { taken.2 };
             fleet.declare(&spec(index, all), NodeState::Ready);
             fleet.take(&Placement::new([claim(index, taken)].into()));
+            fleet.set_node_state(NodeId::new(index), node.state);
         }
         decide(options, demand, &fleet, Grouping::EachNode, 1)
     }

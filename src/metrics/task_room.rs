@@ -61,8 +61,12 @@ impl EqualTasks<'_> {
             && self.pick.is_none_or(|pick| pick.allows_node(id))
     }
 
-    /// The room of one node of the right kind, in whatever state it is.
-    fn room_on(&self, node: &NodeAccount, gpus: (u64, u64)) -> NodeRoom {
+    /// The room of one node, in whatever state it is. None if it is not of the right kind.
+    pub fn room_on(&self, id: NodeId, node: &NodeAccount) -> NodeRoom {
+        if !self.is_node_of_kind(id, node) {
+            return NodeRoom::default();
+        }
+        let gpus = self.gpus().map_or((self.most, self.most), |gpus| gpu_room_on(gpus, node, self.most));
         let free = (node.cpu_free().get(), node.ram_free().get());
         NodeRoom::of((self.task.cpu.get(), self.task.ram.get()), self.most, free, gpus)
     }
@@ -99,6 +103,13 @@ impl NodeRoom {
         }
     }
 
+    /// The same for one task.
+    pub fn of_one(self) -> NodeRoom {
+        let NodeRoom { most, cpu, ram, gpus, empty_gpus } = self;
+        let [most, cpu, ram, gpus, empty_gpus] = [most, cpu, ram, gpus, empty_gpus].map(|tasks| tasks.min(1));
+        NodeRoom { most, cpu, ram, gpus, empty_gpus }
+    }
+
     fn with_endless(&self, set: usize) -> u64 {
         let cpu = if set & CPU > 0 { self.most } else { self.cpu };
         let ram = if set & RAM > 0 { self.most } else { self.ram };
@@ -115,11 +126,8 @@ impl Room {
     /// The room of those nodes for which `counts` is true.
     pub fn of(tasks: EqualTasks<'_>, nodes: &[NodeAccount], counts: impl Fn(&NodeAccount) -> bool) -> Room {
         let mut room = Room::default();
-        for (id, node) in nodes.iter().enumerate() {
-            if counts(node) && tasks.is_node_of_kind(NodeId::new(id), node) {
-                let gpus = tasks.gpus().map_or((tasks.most, tasks.most), |gpus| gpu_room_on(gpus, node, tasks.most));
-                room.replace(NodeRoom::default(), tasks.room_on(node, gpus));
-            }
+        for (id, node) in nodes.iter().enumerate().filter(|(_, node)| counts(node)) {
+            room.replace(NodeRoom::default(), tasks.room_on(NodeId::new(id), node));
         }
         room
     }
@@ -131,8 +139,13 @@ impl Room {
         }
     }
 
+    /// The number of tasks for which there is room.
+    pub fn tasks(&self) -> u64 {
+        self.0[0]
+    }
+
     pub fn is_enough(&self, tasks: u64) -> bool {
-        self.0[0] >= tasks
+        self.tasks() >= tasks
     }
 
     /// The smallest set of resources that would make room if they were unlimited. `None` if no set would.
@@ -157,8 +170,9 @@ impl Room {
     }
 
     /// The reason that most nodes without room would give for one task, where each node gives the first resource that is
-    /// short: CPU, RAM, then GPUs. `None` if no node would have room with all of them unlimited.
-    pub fn leading_reason(&self, tasks: EqualTasks<'_>) -> Option<Reason> {
+    /// short: CPU, RAM, then GPUs. Also says how many nodes give it. `None` if no node would have room with all of them
+    /// unlimited.
+    pub fn leading_reason(&self, tasks: EqualTasks<'_>) -> Option<(Reason, u64)> {
         let of = |set: usize, less: usize| self.0[set] - self.0[less];
         let first = [
             (of(ALL, RAM | GPUS), Some(Reason::InsufficientCpu)),
@@ -169,6 +183,6 @@ impl Room {
         given
             .filter_map(|(nodes, reason)| Some((nodes, reason?)))
             .min_by_key(|(nodes, reason)| (std::cmp::Reverse(*nodes), *reason))
-            .map(|(_, reason)| reason)
+            .map(|(nodes, reason)| (reason, nodes))
     }
 }

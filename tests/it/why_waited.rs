@@ -9,7 +9,7 @@ trials! {
 }
 
 /// A title, a scenario without its first lines, and the shares of the causes.
-const CASES: [(&str, &str, &str); 5] = [
+const CASES: [(&str, &str, &str); 8] = [
     // `head` waits 1 h for GPUs. `small` fits in the first hour, before `head` takes all GPUs for another. `medium` fits
     // in the second half of the first hour. So 1 h + 0.5 h of 5 h are for the order.
     (
@@ -24,7 +24,8 @@ jobs:
 ",
         "70% insufficient_gpus, 30% queue_order",
     ),
-    // `head` waits 1 h for GPUs. `small` has no room for half an hour, then fits on `late` for half an hour.
+    // `head` waits 1 h for GPUs. `small` would fit on `late` if it were ready, and does so for the second half hour. Under
+    // fifo-skipping, it starts at 30 min and has waited for `late` to be ready.
     (
         "A node that becomes ready has room at once",
         "nodes: [{name: n, machine: a100-80g-x8}, {name: late, machine: l4-x1, state: not_ready}]
@@ -34,7 +35,7 @@ jobs:
   - {name: head, gpus: 8, cpus: 1, duration: 1h}
   - {name: small, gpus: 1, cpus: 1, duration: 1h}
 ",
-        "75% insufficient_gpus, 25% queue_order",
+        "50% insufficient_gpus, 25% node_not_ready, 25% queue_order",
     ),
     // For an hour, two cores and two GPUs are free. `head` wants four of each, and `small` four cores.
     (
@@ -56,6 +57,35 @@ jobs:
   - {name: gang, tasks: 3, gpus: 8, cpus: 1, duration: 1h}
 ",
         "100% insufficient_gpus",
+    ),
+    // All wait for ten hours, and only because no node is ready.
+    (
+        "Nobody waits for a turn while no node is ready",
+        "nodes: [{name: n, count: 2, cpus: 8, state: not_ready}]
+faults: [{at: 10h, node: n-0, becomes: ready}, {at: 10h, node: n-1, becomes: ready}]
+jobs: [{name: job, count: 16, cpus: 1, duration: 1h}]
+",
+        "100% node_not_ready",
+    ),
+    // Each of the four would fit on `twin` for the hour for which it waits.
+    (
+        "A node in maintenance that would have had the room is the cause",
+        "nodes: [{name: n, machine: a100-80g-x8}, {name: twin, machine: a100-80g-x8, state: maintenance}]
+faults: [{at: 1h, node: twin, becomes: ready}]
+jobs:
+  - {name: long, gpus: 8, cpus: 1, duration: 1h}
+  - {name: small, count: 4, gpus: 2, cpus: 1, duration: 1h}
+",
+        "100% node_maintenance",
+    ),
+    // Neither fits on `n`. `head` and `behind` fit on `large`, once it is ready.
+    (
+        "A node that is too small is not the cause if a larger one is not ready",
+        "nodes: [{name: n, cpus: 8}, {name: large, cpus: 32, state: maintenance}]
+faults: [{at: 1h, node: large, becomes: ready}]
+jobs: [{name: head, cpus: 16, duration: 1h}, {name: behind, cpus: 12, duration: 1h}]
+",
+        "100% node_maintenance",
     ),
     // From 30 min on: `head` waits 0.5 h, `small` and `medium` 1 h each for GPUs, and 0.5 h each for their turn.
     (
