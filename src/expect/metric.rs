@@ -319,6 +319,9 @@ fn cold_start(check: &MetricCheck, all: &ServiceAccount, (function, series): (Fu
     }
 }
 
+/// What is said of a bound that what goes on at the end could still break, so that only a longer run would tell.
+pub const NOT_DECIDED: &str = "not decided";
+
 /// What it is called if requests wait for the first replica.
 pub const COLD_START: &str = "cold start";
 
@@ -364,7 +367,7 @@ fn broken_by_who_waits(check: &MetricCheck, figures: &Figures<'_>, name: &str) -
         let known = (!holds(range.at_most)?).then_some(range.at_least)?;
         let (goes_on, known) = (series.goes_on(), text(known, check.bound));
         return Some(format!(
-            "{name} is at least {known}, and not decided: {waiting} of {} replicas {goes_on} at the end; a longer run would decide it",
+            "{name} is at least {known}, and {NOT_DECIDED}: {waiting} of {} replicas {goes_on} at the end; a longer run would decide it",
             counted + waiting + turned_away
         ));
     }
@@ -393,7 +396,7 @@ fn undecided_makespan(check: &MetricCheck, accounts: &RunAccount) -> Option<Stri
         let goes_on = replica.outcome.is_none() && !replica.is_unplaceable && replica.wanted < accounts.now;
         open += u64::from(goes_on && accounts.run_range(&replica).is_some());
     });
-    let is = "makespan is not decided";
+    let is = format!("makespan is {NOT_DECIDED}");
     (open > 0).then(|| format!("{is}: {open} of {all} replicas had not ended at the end; a longer run would decide it"))
 }
 

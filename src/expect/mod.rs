@@ -29,7 +29,7 @@ pub use expectation::{
 };
 pub use fold::{Fold, StateCondition, gpu_state_name, node_state_name};
 pub use judge::{DecidedBy, Judge, Verdict};
-pub use metric::COLD_START;
+pub use metric::{COLD_START, NOT_DECIDED};
 pub use reproduction::{is_cured, judge_reproduction};
 pub use share::{SeedShare, ShareAt};
 pub use window::Horizon;

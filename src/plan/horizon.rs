@@ -8,6 +8,7 @@ use super::limits::{LimitedWaits, is_of_waiting, limits_a_wait};
 use super::range_ends::has_more;
 use super::summary::{Comparison, Row};
 use super::sure::SeedsKept;
+use dryrack_expect::NOT_DECIDED;
 use dryrack_scenario::{Horizon, Objective, PlanFile};
 use serde_json::{Value, json};
 
@@ -38,6 +39,11 @@ impl Lasting {
             LastingUntil::End => true,
             LastingUntil::Month { month: first, .. } | LastingUntil::Unknown { month: first, .. } => month < *first,
         }
+    }
+
+    /// Whether the first month that is not enough was only too short to tell.
+    pub(super) fn ends_undecided(&self) -> bool {
+        matches!(&self.until, LastingUntil::Month { what, .. } if what.contains(NOT_DECIDED))
     }
 
     /// What the alternative costs in a month. A cost that is known before a run is the same in every month.
@@ -415,6 +421,7 @@ pub fn horizon_json(
         };
         let last = (0..=horizon.months).take_while(|month| one.lasts(*month)).last();
         let mut value = json!({"alternative": name, "breaks_in_month": month, "what": what, "is_known": known});
+        value["is_decided"] = (!one.ends_undecided()).into();
         value["last_month_enough"] = last.and_then(|month| one.seeds_json(month)).into();
         value["first_month_failing"] = month.filter(|_| known).and_then(|month| one.seeds_json(month)).into();
         if let Some(objective) = objective {

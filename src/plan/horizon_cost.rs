@@ -52,7 +52,23 @@ fn mean_of_months(plan: &PlanFile, horizon: &Horizon, one: &Lasting, objective: 
 pub fn cheapest_throughout(plan: &PlanFile, horizon: &Horizon, lasting: &[Lasting]) -> Option<(Row, String)> {
     let whole = over_horizon(plan, horizon, lasting);
     let best = whole.cheapest(plan.minimize?, |_| true)?;
-    Some((best.clone(), unordered(plan, &whole, plan.minimize?, best)))
+    Some((best.clone(), doubts(plan, &whole, lasting, best)?))
+}
+
+/// Sentences on whether other alternatives may be cheaper than this one: the costs do not tell, or the runs were too short. Empty
+/// if nothing speaks for it.
+fn doubts(plan: &PlanFile, whole: &Comparison, lasting: &[Lasting], best: &Row) -> Option<String> {
+    let objective = plan.minimize?;
+    let cost = |row: &Row| row.of(objective).unwrap_or(f64::INFINITY);
+    let is_undecided = |row: &&Row| lasting.iter().any(|one| one.cell == row.cell && one.ends_undecided());
+    let open = whole.rows.iter().filter(|row| cost(row) < cost(best)).filter(is_undecided);
+    let open: Vec<&str> = open.map(|row| row.name.as_str()).collect();
+    let runs = match &open[..] {
+        [] => String::new(),
+        [one] => format!(" {one} may be enough too: its runs are too short to tell."),
+        several => format!(" {} may be enough too: their runs are too short to tell.", several.join(" and ")),
+    };
+    Some(unordered(plan, whole, objective, best) + &runs)
 }
 
 /// A sentence such as `Kept from month 0 to month 6, the cheapest that is enough throughout is own=10: 80,000 EUR a month on
@@ -73,14 +89,14 @@ pub(super) fn kept_throughout(plan: &PlanFile, horizon: &Horizon, lasting: &[Las
     others.sort_by(|one, other| cost(one).total_cmp(&cost(other)).then(one.cell.cmp(&other.cell)));
     let next = match others.first() {
         Some(next) => format!(" The next cheapest is {}: {}.", next.name, on_average(plan, next, objective)),
-        None => " No other that was run is enough throughout.".to_string(),
+        None => " No other that was run is known to be enough throughout.".to_string(),
     };
     Some(format!(
         "Kept from {first} to {last}, the cheapest that is enough throughout is {}: {}{}.{}{next}",
         best.name,
         on_average(plan, best, objective),
         in_all(plan, horizon, best, objective),
-        unordered(plan, &whole, objective, best),
+        doubts(plan, &whole, lasting, best)?,
     ))
 }
 
