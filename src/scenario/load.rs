@@ -436,7 +436,9 @@ fn traced(
     let needs_target = profile.scheduler.needs_target() && profile.scheduler.target.is_empty();
     let Options { roots, streamed, only_nodes, .. } = options;
     let (streamed, only_nodes, as_pods) = (*streamed, *only_nodes, profile.flow.places_pods());
-    let setting = trace_source::ReadContext { roots, folder, seed, needs_target, as_pods, streamed, only_nodes, load };
+    let slurm = profile.slurm.as_ref();
+    let setting =
+        trace_source::ReadContext { roots, folder, seed, needs_target, slurm, as_pods, streamed, only_nodes, load };
     trace_source::read(file, &setting, world, report).map(|traced| traced.cut_at(until))
 }
 

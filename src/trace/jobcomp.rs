@@ -73,7 +73,9 @@ impl<R: BufRead> JobcompRows<R> {
         };
         let get = |key: &str| value(key).unwrap_or("");
         let array = value("ArrayJobId").zip(value("ArrayTaskId")).map(|(job, task)| format!("{job}_{task}"));
-        let user = get("UserId").rsplit_once('(').map_or("", |(_, number)| number.trim_end_matches(')'));
+        let user = get("UserId");
+        let (user_name, user) =
+            user.rsplit_once('(').map_or((user, ""), |(name, number)| (name, number.trim_end_matches(')')));
         let job = Job {
             id: array.as_deref().unwrap_or(get("JobId")),
             name: get("Name"),
@@ -91,6 +93,9 @@ impl<R: BufRead> JobcompRows<R> {
             limit: get("TimeLimit"),
             partition: get("Partition"),
             user: known(user).and_then(|user| user.parse().ok()),
+            user_name,
+            account: get("Account"),
+            qos: get("QOS"),
         };
         into_trace_error(job.task(self.lines.number()), &self.lines, &[])
     }

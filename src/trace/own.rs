@@ -23,7 +23,7 @@ use super::text::{Lines, Span};
 /// The number of required columns. They come first. The other columns may be missing.
 pub(super) const NEEDED: usize = 3;
 
-pub(super) const COLUMNS: [&str; 25] = [
+pub(super) const COLUMNS: [&str; 27] = [
     "job",
     "submit_s",
     "duration_s",
@@ -49,6 +49,8 @@ pub(super) const COLUMNS: [&str; 25] = [
     "virtual_cluster",
     "qos",
     "most_per_node",
+    "account",
+    "user_name",
 ];
 
 /// The separator between the GPU models that a task accepts.
@@ -105,6 +107,11 @@ pub(super) struct Line {
     pub qos: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most_per_node: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Read only. A list that is handed on numbers its users.
+    pub user_name: Option<String>,
 }
 
 impl Line {
@@ -135,6 +142,8 @@ impl Line {
             virtual_cluster: task.virtual_cluster.clone(),
             qos: task.qos.clone(),
             most_per_node: task.most_per_node,
+            account: task.account.clone(),
+            user_name: None,
         }
     }
 
@@ -166,6 +175,8 @@ impl Line {
             virtual_cluster: self.virtual_cluster,
             qos: self.qos,
             most_per_node: self.most_per_node,
+            account: self.account,
+            user_name: self.user_name,
             measured: None,
             odd: Oddities::default(),
         }
@@ -209,6 +220,8 @@ fn csv_row<R: BufRead>(lines: &Lines<R>, fields: &[Span; COLUMNS.len()]) -> Resu
         virtual_cluster,
         qos,
         most_per_node,
+        account,
+        user_name,
     ] = fields;
     let models = text(lines, gpu_models, "the names of GPU models, with | between them")?;
     let line = Line {
@@ -237,6 +250,8 @@ fn csv_row<R: BufRead>(lines: &Lines<R>, fields: &[Span; COLUMNS.len()]) -> Resu
         virtual_cluster: text(lines, virtual_cluster, "the name of a virtual cluster")?.map(str::to_string),
         qos: text(lines, qos, "a class of service")?.map(str::to_string),
         most_per_node: some(lines, most_per_node, whole)?,
+        account: text(lines, account, "an account")?.map(str::to_string),
+        user_name: text(lines, user_name, "the name of a user")?.map(str::to_string),
     };
     Ok(Ok(line.task(lines.number())))
 }

@@ -68,8 +68,13 @@ pub struct TraceTask {
     pub most_per_node: Option<u32>,
     /// The part of the cluster that the task was submitted to. Each part is scheduled on its own.
     pub virtual_cluster: Option<String>,
-    /// The quality-of-service class of Kubernetes, as written in the trace: `LS`, `BE`, `Burstable`, `Guaranteed`.
+    /// The quality of service, as written in the trace: a class of Kubernetes (`LS`, `BE`, `Burstable`, `Guaranteed`), or
+    /// the QOS of Slurm.
     pub qos: Option<String>,
+    /// The account that Slurm charges.
+    pub account: Option<String>,
+    /// The name of the user. `user` numbers the same users.
+    pub user_name: Option<String>,
     /// The rates of this kind of task on several kinds of GPUs, if the trace measured them.
     pub measured: Option<Arc<Measured>>,
     /// What is unusual about the row, as far as no other field shows it.
@@ -116,6 +121,8 @@ impl TraceTask {
             most_per_node: None,
             virtual_cluster: None,
             qos: None,
+            account: None,
+            user_name: None,
             measured: None,
             odd: Oddities::default(),
         }

@@ -111,7 +111,7 @@ impl<R: BufRead> SacctRows<R> {
             return Err(lines.malformed(0, expected, &fields.len().to_string()));
         }
         let mut job = Job::default();
-        let [mut asked, mut asked_gres, mut uid, mut user, mut cluster] = [""; 5];
+        let [mut asked, mut asked_gres, mut uid, mut cluster] = [""; 4];
         for (column, field) in columns.iter().zip(fields) {
             let place = match column.as_str() {
                 "JobID" => &mut job.id,
@@ -131,9 +131,11 @@ impl<R: BufRead> SacctRows<R> {
                 "NNodes" => &mut job.nodes,
                 "Timelimit" | "TimelimitRaw" => &mut job.limit,
                 "Partition" => &mut job.partition,
+                "Account" => &mut job.account,
+                "QOS" => &mut job.qos,
                 "UID" => &mut uid,
                 "Cluster" => &mut cluster,
-                "User" => &mut user,
+                "User" => &mut job.user_name,
                 _ => continue,
             };
             // Keep the first known value. Columns of allocated resources come before columns of requested resources if
@@ -150,7 +152,7 @@ impl<R: BufRead> SacctRows<R> {
         }
         job.user = known(uid).and_then(|uid| uid.parse().ok());
         // If there is a UID column, do not number users, because a number could be the id of another user.
-        if let Some(name) = known(user).filter(|_| !columns.iter().any(|column| column == "UID")) {
+        if let Some(name) = known(job.user_name).filter(|_| !columns.iter().any(|column| column == "UID")) {
             let next = users.len() as u64 + 1;
             job.user = Some(*users.entry(name.to_string()).or_insert(next));
         }
@@ -307,13 +309,14 @@ mod tests {
         assert_eq!((written.tasks.len(), written.tally.count(Oddity::NeverStarted)), (15, 1));
         for task in &table.tasks {
             let other = written.tasks.iter().find(|other| other.name == task.name).unwrap();
-            // This output of sacct has only the user's name, and there was one user. It does not state when jobs became
-            // eligible, which was a second later for the tasks of an array.
+            // This output of sacct has only the user's name, and there was one user. It has no QOS, and does not state when
+            // jobs became eligible, which was a second later for the tasks of an array.
+            assert_eq!((other.qos.as_deref(), task.account.as_deref()), (Some("normal"), Some("root")));
             assert!(task.odd.has(Oddity::EligibleUnknown) && !other.odd.has(Oddity::EligibleUnknown));
             let (submit, recorded_wait, odd) = (task.submit, task.recorded_wait, task.odd);
             assert_eq!(
                 *task,
-                TraceTask { line: task.line, user: Some(1), submit, recorded_wait, odd, ..other.clone() }
+                TraceTask { line: task.line, user: Some(1), qos: None, submit, recorded_wait, odd, ..other.clone() }
             );
             let start = |task: &TraceTask| task.submit.saturating_add(task.recorded_wait.unwrap());
             assert_eq!(start(task), start(other), "{}", task.name);

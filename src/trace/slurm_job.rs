@@ -29,6 +29,9 @@ pub(super) struct Job<'l> {
     pub(super) partition: &'l str,
     /// The numeric id of the user.
     pub(super) user: Option<u64>,
+    pub(super) user_name: &'l str,
+    pub(super) account: &'l str,
+    pub(super) qos: &'l str,
 }
 
 /// Why a job cannot be read: what was expected, and the text of the row that was found instead.
@@ -108,6 +111,9 @@ impl<'l> Job<'l> {
             user: self.user,
             application: known(self.name).map(str::to_string),
             virtual_cluster: known(self.partition).map(str::to_string),
+            user_name: known(self.user_name).map(str::to_string),
+            account: known(self.account).map(str::to_string),
+            qos: known(self.qos).map(str::to_string),
             ..task
         }))
     }

@@ -67,6 +67,9 @@ impl<W: Write> TaskWriter<W> {
 
     pub fn write(&mut self, task: &TraceTask) -> Result<(), WriteError> {
         self.rows += 1;
+        if task.user_name.is_some() {
+            *self.lost.entry("the name of the user").or_default() += 1;
+        }
         match self.form {
             OutputFormat::Csv => writeln!(self.out, "{}", csv(task)?)?,
             OutputFormat::Jsonl => {
@@ -111,7 +114,8 @@ impl<W: Write> TaskWriter<W> {
             ("the share of a GPU", part),
             ("GPU models", !task.gpu_models.is_empty()),
             ("the virtual cluster", task.virtual_cluster.is_some()),
-            ("the class of service", task.qos.is_some()),
+            ("the quality of service", task.qos.is_some()),
+            ("the account", task.account.is_some()),
             ("the most tasks of an application on one node", task.most_per_node.is_some()),
             ("the last recorded status", matches!(task.outcome, Some(Outcome::Running | Outcome::Pending))),
         ] {
@@ -201,10 +205,11 @@ fn swf_header(out: &mut impl Write, processors: Processors, header: Option<&SwfH
 
 fn csv(task: &TraceTask) -> Result<String, WriteError> {
     let line = Line::of(task);
-    let texts = [Some(&line.job), line.application.as_ref(), line.virtual_cluster.as_ref(), line.qos.as_ref()];
+    let texts = [&line.application, &line.virtual_cluster, &line.qos, &line.account].map(Option::as_ref);
+    let texts = [Some(&line.job)].into_iter().chain(texts);
     let breaks = |text: &str| text.contains(['\n', '\r']);
     let models = line.gpu_models.iter().find(|model| model.contains(BETWEEN_MODELS) || breaks(model));
-    let unfit = texts.into_iter().flatten().find(|text| breaks(text)).or(models);
+    let unfit = texts.flatten().find(|text| breaks(text)).or(models);
     if let Some(text) = unfit {
         return Err(WriteError::NotPlain { line: task.line, text: text.clone() });
     }
@@ -235,6 +240,8 @@ fn csv(task: &TraceTask) -> Result<String, WriteError> {
         line.virtual_cluster,
         line.qos,
         plain(line.most_per_node),
+        line.account,
+        line.user_name,
     ];
     let fields = fields.map(Option::unwrap_or_default);
     // Few fields need quotation marks.

@@ -18,7 +18,7 @@ trials! {
         a_gpu_that_only_the_trace_names_is_told_with_the_line_that_allows_others,
         a_job_that_had_gpus_of_two_models_runs_on_either,
         a_range_that_misses_its_end_is_refused_and_a_load_may_stay_the_same,
-        limits_of_slurm_beside_a_list_are_warned_of,
+        limits_of_slurm_hold_for_a_list,
     ]
 }
 
@@ -260,8 +260,8 @@ fn a_range_that_misses_its_end_is_refused_and_a_load_may_stay_the_same() {
     assert!(code == 0 && text.contains("workers=2"), "{text}");
 }
 
-/// Two jobs of one user, of which a QOS allows one at a time.
-fn limits_of_slurm_beside_a_list_are_warned_of() {
+/// Two jobs of one user, of which a QOS allows one at a time. The list states neither QOS nor partition.
+fn limits_of_slurm_hold_for_a_list() {
     let list = format!(
         "{HEADER}\n{}{}",
         row(1, "COMPLETED", 1, "2026-10-01T04:00:00", 4),
@@ -270,15 +270,14 @@ fn limits_of_slurm_beside_a_list_are_warned_of() {
     let scenario = |slurm: &str| {
         format!(
             "scenario: A list\nprofile: slurm-22.05\n{slurm}nodes: [{{name: n, cpus: 64, gpu: a100-80g, gpus: 16}}]\n\
-             trace: {{file: list.txt, format: sacct}}\n"
+             trace: {{file: list.txt, format: sacct}}\nexpect: [{{name: both, metric: max(queue_wait) <= 1m}}]\n"
         )
     };
     let limits = "slurm: {qos: [{name: normal, max_jobs_per_user: 1}], preempt_type: qos}\n";
-    for (slurm, is_warned_of) in [(limits, true), ("slurm: {preempt_type: qos}\n", false), ("", false)] {
+    for (slurm, is_limited) in [(limits, true), ("slurm: {preempt_type: qos}\n", false), ("", false)] {
         let dir = written(&[("list.txt", &list), ("a.yaml", &scenario(slurm))]);
-        let (code, text) = said(dir.path(), &["check", "a.yaml"]);
-        assert_eq!(code, 0, "{text}");
-        assert_eq!(text.contains("have no partition, QOS or account"), is_warned_of, "{text}");
-        assert_eq!(text.contains("`qos` of `slurm` limit only the jobs in `jobs:`"), is_warned_of, "{text}");
+        let (code, text) = said(dir.path(), &["test", "a.yaml"]);
+        assert_eq!(code, i32::from(is_limited), "{text}");
+        assert_eq!(text.contains("2 jobs of list.txt state no QOS: they have `normal`"), is_limited, "{text}");
     }
 }

@@ -11,6 +11,7 @@ use super::instances::on_instances;
 use super::order::Order;
 use super::resample::{Resampled, resampled};
 use super::settings::{Estimates, ReadContext, RunOn, TraceSettings};
+use super::slurm::{TraceSlurm, in_partition, user_of};
 use super::speeds::TraceSpeeds;
 use crate::job_template::Draft;
 use dryrack_objects::{LabelSelector, Pod, SpreadConstraint, WhenUnsatisfiable};
@@ -18,7 +19,7 @@ use dryrack_scheduler::{Target, TaskShape};
 use dryrack_trace::{Format, SwfHeader, TaskResources, TaskTrace, TraceTask};
 use dryrack_units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime, counted};
 use dryrack_workload::{
-    Arrival, Checkpoint, Demand, Gang, GpuDemand, GpuTake, JobBehavior, JobSpec, Series, TaskDemand, Usage,
+    Arrival, Checkpoint, Demand, Gang, GpuDemand, GpuTake, JobBehavior, JobSpec, Series, SlurmTerms, TaskDemand, Usage,
 };
 use dryrack_yaml::Report;
 
@@ -41,6 +42,10 @@ pub(super) struct Shared {
     run_on: RunOn,
     /// The pods of applications that limit their tasks on a node, by name and limit. `None` if tasks are not pods.
     limited: Option<LimitedPods>,
+    slurm: Option<TraceSlurm>,
+    /// Demands for nodes of a partition, by the address of the demand in `demands`.
+    in_partitions: HashMap<(usize, Arc<str>), Arc<Demand>, FixedState>,
+    terms: HashSet<Arc<SlurmTerms>, FixedState>,
 }
 
 impl Shared {
@@ -48,12 +53,26 @@ impl Shared {
         (names, kinds): (GpuNames, NodeKinds),
         speeds: TraceSpeeds,
         (as_pods, checkpoint, run_on): (bool, Option<Checkpoint>, RunOn),
+        slurm: Option<TraceSlurm>,
     ) -> Shared {
         let nothing = Demand::of(TaskDemand::cpu_only(MilliCpu::ZERO));
         let plain = JobSpec { checkpoints: checkpoint.is_some(), ..JobSpec::of("".into(), nothing) };
         let limited = as_pods.then(LimitedPods::new);
-        let (demands, whole, words) = (HashSet::default(), HashMap::default(), HashSet::default());
-        Shared { plain, demands, whole, words, names, kinds, speeds, checkpoint, run_on, limited }
+        Shared {
+            plain,
+            demands: HashSet::default(),
+            whole: HashMap::default(),
+            words: HashSet::default(),
+            names,
+            kinds,
+            speeds,
+            checkpoint,
+            run_on,
+            limited,
+            slurm,
+            in_partitions: HashMap::default(),
+            terms: HashSet::default(),
+        }
     }
 
     /// How long a task runs on the reference GPU of its speeds. Without speeds, its recorded duration.
@@ -100,6 +119,24 @@ impl Shared {
         let (most, application) = (task.most_per_node?, self.word(task.application.as_deref()?));
         let known = self.limited.as_mut()?.entry((Arc::clone(&application), most));
         Some(Arc::clone(known.or_insert_with(|| Arc::new(limited_pod(&application, most)))))
+    }
+
+    /// The demand in the partition of these terms.
+    fn in_partition(&mut self, demand: Arc<Demand>, terms: Option<&SlurmTerms>) -> Arc<Demand> {
+        let Some(partition) = terms.and_then(|terms| terms.partition.as_ref()) else { return demand };
+        let known = self.in_partitions.entry((Arc::as_ptr(&demand).addr(), Arc::clone(partition)));
+        Arc::clone(known.or_insert_with(|| Arc::new(in_partition(&demand, partition))))
+    }
+
+    /// The terms of a task in Slurm.
+    fn terms(&mut self, task: &TraceTask, queue: Option<&str>) -> Option<Arc<SlurmTerms>> {
+        let terms = self.slurm.as_ref()?.terms(task, queue);
+        if let Some(known) = self.terms.get(&terms) {
+            return Some(Arc::clone(known));
+        }
+        let new = Arc::new(terms);
+        self.terms.insert(Arc::clone(&new));
+        Some(new)
     }
 
     fn word(&mut self, word: &str) -> Arc<str> {
@@ -170,6 +207,11 @@ impl Selected {
             }
         };
         Selected { queues, rows }
+    }
+
+    /// The queue of the task in this row.
+    pub fn queue(&self, row: usize) -> Option<&str> {
+        self.queues[row].as_deref()
     }
 
     /// The rows of the chosen tasks.
@@ -326,12 +368,17 @@ impl QueueNames<'_> {
 }
 
 fn spec(task: &TraceTask, queue: Option<Arc<str>>, format: Format, shared: &mut Shared) -> JobSpec {
+    let slurm = shared.terms(task, queue.as_deref());
+    let demand = shared.demand_of(task, format);
+    let cluster = shared.slurm.as_ref().zip(slurm.as_ref());
+    let limit = cluster.and_then(|(cluster, terms)| cluster.default_limit(terms.partition.as_deref()));
     JobSpec {
         queue: queue.map(|queue| shared.word(&queue)),
-        user: task.user.map(|user| shared.word(&user.to_string())),
-        estimate: task.estimate,
+        user: user_of(task).map(|user| shared.word(&user)),
+        estimate: task.estimate.or(limit),
         name: Arc::from(task.name.as_str()),
-        demand: shared.demand_of(task, format),
+        demand: shared.in_partition(demand, slurm.as_deref()),
+        slurm,
         pod: shared.pod(task),
         ..shared.plain.clone()
     }

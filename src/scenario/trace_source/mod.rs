@@ -52,6 +52,7 @@ mod nodes;
 mod order;
 mod resample;
 mod settings;
+mod slurm;
 mod speeds;
 mod streamed;
 mod unfinished;
@@ -80,6 +81,7 @@ use nodes::add_node;
 pub use resample::Resampled;
 use settings::{Choice, Estimates, GpuShares, RunOn, TraceSettings, file_or_report};
 pub(super) use settings::{ReadContext, value_or_report};
+use slurm::TraceSlurm;
 use speeds::TraceSpeeds;
 pub(super) use streamed::{TaskList, TaskStream};
 use unfinished::{RUNNING, Running, Unfinished};
@@ -271,7 +273,6 @@ pub(super) fn read(
 ) -> Option<Traced> {
     let index = Index::built_in();
     let asked = asked(file.get("trace")?, report)?;
-    warn_of_slurm(file, &asked, report);
     let entry = match asked.name {
         Some((name, span)) => Some(find(&index, name, span, &asked, report)?),
         None => None,
@@ -329,9 +330,12 @@ pub(super) fn read(
     let gpu_names = names.findings.clone();
     let submits = selected.rows().filter(|_| asked.order.is_none()).map(|row| tasks.tasks[row].submit);
     let dates = TraceDates::of(tasks.header.as_ref(), submits, &asked);
-    let shared = Shared::new((names, kinds), speeds, (setting.as_pods, asked.checkpoint, asked.run_on.0));
+    let slurm = slurm_of((&tasks, &selected), (&asked, setting), report);
+    let of = (setting.as_pods, asked.checkpoint, asked.run_on.0);
+    let shared = Shared::new((names, kinds), speeds, of, slurm.clone());
     let (drafts, resampled) = jobs::drafts(&tasks, (format, shared), (selected, usage), (&asked, setting), report);
     instances::note_wanted(&drafts, asked.run_on.1, world);
+    slurm::warn_of_node_limits(&drafts, slurm.as_ref(), &asked, report);
     if drafts.is_empty() && !report.has_errors() {
         let help = "choose another queue, a smaller `offset` or `skip`, or a larger `limit`";
         report.error_with_help(asked.span, "no task of this trace is selected", help);
@@ -339,6 +343,19 @@ pub(super) fn read(
     let of = (asked.called(), drafts.len(), ranked.len());
     let used = TraceUse::of(of, (resampled, dates), gpu_names, tasks.tally);
     Some(Traced { used, drafts, target, list: None })
+}
+
+/// The cluster of Slurm, if the file has one. It must have what the chosen tasks state.
+fn slurm_of(
+    (tasks, selected): (&TaskTrace, &Selected),
+    (asked, setting): (&TraceSettings<'_>, &ReadContext<'_>),
+    report: &mut Report,
+) -> Option<TraceSlurm> {
+    let slurm = setting.slurm.map(TraceSlurm::of)?;
+    let mut survey = slurm::Survey::of(&slurm);
+    selected.rows().for_each(|row| survey.add(&tasks.tasks[row], selected.queue(row)));
+    survey.report(asked, report);
+    Some(slurm)
 }
 
 /// Counts the kinds of chosen tasks, gives those that were still running a length, and says what is assumed of them.
@@ -512,21 +529,6 @@ fn is_found(asked: &TraceSettings<'_>, fields: &Fields<'_>, report: &mut Report)
             fields.require("name", "gaia", report);
             false
         }
-    }
-}
-
-/// Warns if a cluster of Slurm has partitions, QOS or accounts, to which no job of the trace belongs.
-fn warn_of_slurm(file: &Fields<'_>, asked: &TraceSettings<'_>, report: &mut Report) {
-    let Some(Node::Map(entries)) = file.get("slurm").map(|slurm| &slurm.node) else { return };
-    let unused = entries.iter().filter(|entry| ["partitions", "qos", "accounts"].contains(&&*entry.key));
-    let unused: Vec<String> = unused.map(|entry| format!("`{}`", entry.key)).collect();
-    if !unused.is_empty() {
-        let message = format!("the jobs of {} have no partition, QOS or account", asked.called());
-        let help = format!(
-            "{} of `slurm` limit only the jobs in `jobs:`, so the waits of a real cluster can be longer",
-            unused.join(" and ")
-        );
-        report.warning(asked.span, message, help);
     }
 }
 

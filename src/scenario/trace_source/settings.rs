@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::unfinished::Running;
 use crate::growth::Load;
 use dryrack_rng::Stream;
+use dryrack_scheduler::slurm::SlurmOptions;
 use dryrack_trace as trace;
 use dryrack_trace::{Blocks, Format, Roots, TraceTask};
 use dryrack_units::{GpuShare, Permille, SimDuration, SimTime};
@@ -133,6 +134,8 @@ pub(crate) struct ReadContext<'s> {
     pub seed: u64,
     /// Whether the profile needs the expected workload.
     pub needs_target: bool,
+    /// The cluster of Slurm, if the file has `slurm:`.
+    pub slurm: Option<&'s SlurmOptions>,
     /// Whether each task is a pod that kube-scheduler places.
     pub as_pods: bool,
     /// Whether tasks are read during the run.

@@ -14,6 +14,7 @@ use super::gpu_names::{GpuNames, NameCounts};
 use super::gpu_nodes::{NodeKinds, UnstatedNodes};
 use super::jobs::{QueueNames, Shared, arrival, run_time};
 use super::settings::{Estimates, GpuShares, ReadContext, RunOn, TraceSettings, file_or_report};
+use super::slurm::{self, TraceSlurm};
 use super::speeds::TraceSpeeds;
 use super::unfinished::Unfinished;
 use super::{TraceDates, warn_of_outliers};
@@ -37,6 +38,7 @@ pub(crate) struct TaskList {
     checkpoint: Option<Checkpoint>,
     as_pods: bool,
     speeds: TraceSpeeds,
+    slurm: Option<TraceSlurm>,
     /// The chosen tasks that may be out of order, in order of submission, with the length to replay.
     apart: VecDeque<TraceTask>,
     /// The number of all chosen tasks. `start` is the start of the run in the trace's time.
@@ -93,6 +95,7 @@ struct Survey<'a> {
     counts: NameCounts,
     unstated: UnstatedNodes,
     unfinished: Unfinished,
+    slurm: Option<slurm::Survey<'a>>,
     /// The queues of all tasks, including tasks that are not chosen.
     queues: BTreeSet<Arc<str>>,
     /// The chosen tasks that may be out of order, in the order of the file.
@@ -110,7 +113,7 @@ struct Survey<'a> {
 }
 
 impl<'a> Survey<'a> {
-    fn of(choice: Choice, format: Format, asked: &'a TraceSettings<'a>) -> Survey<'a> {
+    fn of(choice: Choice, format: Format, asked: &'a TraceSettings<'a>, slurm: Option<&'a TraceSlurm>) -> Survey<'a> {
         Survey {
             choice,
             format,
@@ -118,6 +121,7 @@ impl<'a> Survey<'a> {
             counts: NameCounts::default(),
             unstated: UnstatedNodes::default(),
             unfinished: Unfinished::default(),
+            slurm: slurm.map(slurm::Survey::of),
             queues: BTreeSet::new(),
             apart: Vec::new(),
             submits: Vec::new(),
@@ -142,6 +146,9 @@ impl<'a> Survey<'a> {
             self.refuse(&task, why);
         }
         if self.choice.takes(&task, queue.as_deref()) {
+            if let Some(slurm) = &mut self.slurm {
+                slurm.add(&task, queue.as_deref());
+            }
             self.add_chosen(task);
         }
         self.queues.extend(queue);
@@ -203,12 +210,14 @@ pub(super) fn checked(
         checkpoint: asked.checkpoint,
         as_pods: setting.as_pods,
         speeds: TraceSpeeds::default(),
+        slurm: setting.slurm.map(TraceSlurm::of),
         apart: VecDeque::new(),
         tasks: 0,
         start: asked.offset,
         dates: None,
     };
-    let mut survey = Survey::of(choice, format, asked);
+    let slurm = list.slurm.clone();
+    let mut survey = Survey::of(choice, format, asked, slurm.as_ref());
     let header = stream.rows.header().cloned();
     let read = stream.each::<TraceError>(&path, |task| {
         let queue = QueueNames(header.as_ref()).of(&task);
@@ -216,7 +225,10 @@ pub(super) fn checked(
         Ok(())
     });
     file_or_report(read, span, report)?;
-    let Survey { counts, unstated, unfinished, queues, mut apart, mut submits, odd, .. } = survey;
+    let Survey { counts, unstated, unfinished, slurm, queues, mut apart, mut submits, odd, .. } = survey;
+    if let Some(slurm) = slurm {
+        slurm.report(asked, report);
+    }
     apart.sort_by_key(|task| (task.submit, task.line));
     submits.sort_unstable();
     list.apart = apart.into();
@@ -282,7 +294,8 @@ impl TaskList {
     pub fn open(&self) -> Result<TaskStream, TraceError> {
         let rows = trace::TaskStream::open(&self.path, Some(self.format))?.rows;
         let words = (self.gpu_names.clone(), self.kinds.clone());
-        let shared = Shared::new(words, self.speeds.clone(), (self.as_pods, self.checkpoint, RunOn::Nodes));
+        let of = (self.as_pods, self.checkpoint, RunOn::Nodes);
+        let shared = Shared::new(words, self.speeds.clone(), of, self.slurm.clone());
         Ok(TaskStream { rows, list: self.clone(), shared, ahead: None, left: self.tasks - self.apart.len() })
     }
 }

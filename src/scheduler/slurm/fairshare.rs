@@ -48,6 +48,7 @@ pub enum ShareAlgorithm {
 }
 
 /// A user in an account, or an account.
+#[derive(Clone, Debug)]
 struct Association {
     parent: Option<usize>,
     children: Vec<usize>,
@@ -62,6 +63,7 @@ struct Association {
 }
 
 /// All associations with their usage. Number 0 is the root account.
+#[derive(Clone, Debug)]
 pub struct Associations {
     all: Vec<Association>,
     by_name: BTreeMap<(Arc<str>, Option<Arc<str>>), usize>,

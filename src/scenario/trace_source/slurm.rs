@@ -1,0 +1,256 @@
+//! The partition, QOS and account of each job of a trace, in a cluster of Slurm.
+//!
+//! The partition of a job is its queue in the trace, which is the column `Partition` in a log of Slurm. A name that `slurm:`
+//! does not have is an error, because the job would otherwise run on nodes, or under limits, that it never had.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::settings::{RunOn, TraceSettings};
+use crate::job_template::Draft;
+use dryrack_scheduler::slurm::{Associations, DEFAULT_QOS, MEMBER, Partition, Qos, SlurmOptions, partition_label};
+use dryrack_trace::TraceTask;
+use dryrack_units::{SimDuration, counted};
+use dryrack_workload::{Demand, DemandKind, Gang, SlurmTerms};
+use dryrack_yaml::Report;
+
+/// A cluster of Slurm, as far as jobs of a trace need it.
+#[derive(Clone, Debug)]
+pub(super) struct TraceSlurm {
+    options: SlurmOptions,
+    accounts: Associations,
+}
+
+impl TraceSlurm {
+    pub fn of(options: &SlurmOptions) -> TraceSlurm {
+        TraceSlurm { options: options.clone(), accounts: Associations::of(&options.accounts) }
+    }
+
+    /// The terms of a job. A name that the cluster does not have is left out; [`Survey::report`] has refused it.
+    pub fn terms(&self, task: &TraceTask, queue: Option<&str>) -> SlurmTerms {
+        SlurmTerms {
+            partition: self.partition(queue).map(|partition| Arc::clone(&partition.name)),
+            account: self.account(task).ok(),
+            qos: self.qos(task).map(|qos| Arc::clone(&qos.name)),
+            reservation: None,
+            requeue: self.options.job_requeue,
+        }
+    }
+
+    /// The time limit of a job in this partition whose own limit is not known.
+    pub fn default_limit(&self, partition: Option<&str>) -> Option<SimDuration> {
+        self.options.partition(partition?)?.time_of_unlimited()
+    }
+
+    fn partition(&self, queue: Option<&str>) -> Option<&Partition> {
+        queue.map_or_else(|| self.options.default_partition(), |queue| self.options.partition(queue))
+    }
+
+    fn qos(&self, task: &TraceTask) -> Option<&Qos> {
+        self.options.qos(task.qos.as_deref().unwrap_or(DEFAULT_QOS))
+    }
+
+    /// The account of a job, or its user and the account that does not have this user. Without accounts, the one that
+    /// the trace states.
+    fn account(&self, task: &TraceTask) -> Result<Arc<str>, (String, Option<String>)> {
+        let user = user_of(task).unwrap_or_default();
+        let unknown = || (user.clone(), task.account.clone());
+        match task.account.as_deref() {
+            stated if self.options.accounts.is_empty() => stated.map(Arc::from).ok_or_else(unknown),
+            Some(account) if self.accounts.find(&user, account).is_some() => Ok(Arc::from(account)),
+            Some(_) => Err(unknown()),
+            None => self.accounts.default_account(&user).cloned().ok_or_else(unknown),
+        }
+    }
+}
+
+/// The user of a task: the name if the trace states it, or else the number.
+pub(super) fn user_of(task: &TraceTask) -> Option<String> {
+    task.user_name.clone().or_else(|| task.user.map(|user| user.to_string()))
+}
+
+/// The demand, for nodes of this partition.
+pub(super) fn in_partition(demand: &Demand, partition: &str) -> Demand {
+    let mut demand = demand.clone();
+    if let DemandKind::Tasks(task) = &mut demand.kind {
+        task.labels.insert(partition_label(partition), Arc::from(MEMBER));
+    }
+    demand
+}
+
+/// What the chosen jobs of a trace say to Slurm that the cluster does not have.
+pub(super) struct Survey<'s> {
+    slurm: &'s TraceSlurm,
+    jobs: usize,
+    without_partition: usize,
+    without_qos: usize,
+    without_user: usize,
+    partitions: BTreeMap<String, usize>,
+    qos: BTreeMap<String, usize>,
+    /// By user and account.
+    accounts: BTreeMap<(String, Option<String>), usize>,
+}
+
+impl<'s> Survey<'s> {
+    pub fn of(slurm: &'s TraceSlurm) -> Survey<'s> {
+        Survey {
+            slurm,
+            jobs: 0,
+            without_partition: 0,
+            without_qos: 0,
+            without_user: 0,
+            partitions: BTreeMap::new(),
+            qos: BTreeMap::new(),
+            accounts: BTreeMap::new(),
+        }
+    }
+
+    /// Counts a chosen task with its queue.
+    pub fn add(&mut self, task: &TraceTask, queue: Option<&str>) {
+        self.jobs += 1;
+        let options = &self.slurm.options;
+        match queue {
+            None => self.without_partition += 1,
+            Some(queue) if !options.partitions.is_empty() && options.partition(queue).is_none() => {
+                *self.partitions.entry(queue.to_string()).or_default() += 1;
+            }
+            Some(_) => {}
+        }
+        match task.qos.as_deref() {
+            None => self.without_qos += 1,
+            // Slurm gives this QOS to jobs that name none. It limits nothing unless the file says so.
+            Some(DEFAULT_QOS) => {}
+            Some(qos) if !options.qos.is_empty() && options.qos(qos).is_none() => {
+                *self.qos.entry(qos.to_string()).or_default() += 1;
+            }
+            Some(_) => {}
+        }
+        if user_of(task).is_none() && task.account.is_none() {
+            self.without_user += 1;
+        } else if !options.accounts.is_empty()
+            && let Err(unknown) = self.slurm.account(task)
+        {
+            *self.accounts.entry(unknown).or_default() += 1;
+        }
+    }
+
+    /// Refuses names that the cluster does not have. Warns of what the trace does not state.
+    pub fn report(self, asked: &TraceSettings<'_>, report: &mut Report) {
+        if asked.run_on.0 == RunOn::Instances {
+            let help = "leave `run_on: instances` out, or leave `slurm:` out";
+            report.error_with_help(asked.run_on.1, "`slurm:` cannot place jobs on instances of fleets", help);
+        }
+        self.report_partitions(asked, report);
+        self.report_qos(asked, report);
+        self.report_accounts(asked, report);
+    }
+
+    fn report_partitions(&self, asked: &TraceSettings<'_>, report: &mut Report) {
+        let (options, called) = (&self.slurm.options, asked.called());
+        if let Some((first, _)) = self.partitions.iter().next() {
+            let message = format!("`slurm.partitions` lacks partitions of {called}: {}", listed(&self.partitions));
+            let help = format!(
+                "add them, such as `{{name: {first}}}`, or choose other jobs with `queue: {}` in `trace:`",
+                options.partitions[0].name
+            );
+            report.error_with_help(asked.span, message, help);
+        }
+        if self.without_partition == 0 || options.partitions.is_empty() {
+            return;
+        }
+        let jobs = format!("{} of {called}", counted(self.without_partition, "job"));
+        match options.default_partition() {
+            Some(default) => {
+                let message = format!("{jobs} state no partition, and are submitted to the default `{}`", default.name);
+                let help =
+                    "write the log with `sacct --format ALL`; in a list of your own, state it in `virtual_cluster`";
+                report.warning(asked.span, message, help);
+            }
+            None => {
+                let help = format!("mark a partition as `default: true`, such as `{}`", options.partitions[0].name);
+                let message = format!("{jobs} state no partition, and no partition is the default");
+                report.error_with_help(asked.span, message, help);
+            }
+        }
+    }
+
+    fn report_qos(&self, asked: &TraceSettings<'_>, report: &mut Report) {
+        let (options, called) = (&self.slurm.options, asked.called());
+        if let Some((first, _)) = self.qos.iter().next() {
+            let message = format!("`slurm.qos` lacks QOS of {called}: {}", listed(&self.qos));
+            let help = format!("add them, such as `{{name: {first}}}`, which limits nothing");
+            report.error_with_help(asked.span, message, help);
+        }
+        if self.without_qos > 0 && !options.qos.is_empty() {
+            let jobs = counted(self.without_qos, "job");
+            let they_have = options.qos(DEFAULT_QOS).map_or("they have none", |_| "they have `normal`");
+            let help = "write the log with `sacct --format ALL`; in a list of your own, state it in `qos`";
+            report.warning(asked.span, format!("{jobs} of {called} state no QOS: {they_have}"), help);
+        }
+    }
+
+    fn report_accounts(&self, asked: &TraceSettings<'_>, report: &mut Report) {
+        let called = asked.called();
+        if let Some(((user, account), _)) = self.accounts.iter().next() {
+            let each: BTreeMap<String, usize> =
+                self.accounts.iter().map(|(of, jobs)| (called_user(of), *jobs)).collect();
+            let message = format!("`slurm.accounts` lacks users of {called}: {}", listed(&each));
+            let users = account.as_ref().map_or("an account".to_string(), |account| format!("`{account}`"));
+            let help = format!("add them, such as `{user}: 1` to the `users` of {users}");
+            report.error_with_help(asked.span, message, help);
+        }
+        if self.without_user > 0 && !self.slurm.options.accounts.is_empty() {
+            let jobs = counted(self.without_user, "job");
+            let message = format!("{jobs} of {called} state neither user nor account, and no account is charged");
+            let help =
+                "write the log with `sacct --format ALL`; in a list of your own, state them in `user` and `account`";
+            report.warning(asked.span, message, help);
+        }
+    }
+}
+
+/// Warns of jobs whose number of nodes is not known before they are placed, if something limits this number.
+pub(super) fn warn_of_node_limits(
+    drafts: &[Draft],
+    slurm: Option<&TraceSlurm>,
+    asked: &TraceSettings<'_>,
+    report: &mut Report,
+) {
+    let Some(slurm) = slurm else { return };
+    let jobs = drafts.iter().map(|draft| &draft.arrival.spec);
+    let jobs = jobs.filter_map(|spec| Some((&spec.demand, spec.slurm.as_deref()?)));
+    let all_nodes = Partition::of_all_nodes();
+    let is_limited = |terms: &SlurmTerms| {
+        let partition = terms.partition.as_deref().and_then(|name| slurm.options.partition(name)).unwrap_or(&all_nodes);
+        let mut limiting = slurm.options.limiting_qos(partition, terms.qos.as_deref()).each();
+        partition.max_nodes.is_some() || partition.min_nodes.is_some() || limiting.any(Qos::limits_nodes)
+    };
+    let several = jobs.filter(|(demand, terms)| demand.tasks > 1 && demand.gang != Gang::Spread && is_limited(terms));
+    let several = several.count();
+    if several > 0 {
+        let jobs = counted(several, "job");
+        let message =
+            format!("{jobs} of {} may get several nodes, but count as one node for limits on nodes", asked.called());
+        report.warning(asked.span, message, "the list does not say on how many nodes these jobs ran");
+    }
+}
+
+fn called_user((user, account): &(String, Option<String>)) -> String {
+    match account {
+        Some(account) => format!("{user} of {account}"),
+        None => user.clone(),
+    }
+}
+
+/// The names with the most jobs: `debug (90 jobs), long (1 job) and 3 more`.
+fn listed(names: &BTreeMap<String, usize>) -> String {
+    const MOST: usize = 5;
+    let mut by_jobs: Vec<(&String, &usize)> = names.iter().collect();
+    by_jobs.sort_by_key(|(name, jobs)| (std::cmp::Reverse(**jobs), *name));
+    let each: Vec<String> =
+        by_jobs.iter().take(MOST).map(|(name, jobs)| format!("`{name}` ({})", counted(**jobs, "job"))).collect();
+    match by_jobs.len().saturating_sub(MOST) {
+        0 => each.join(", "),
+        rest => format!("{} and {rest} more", each.join(", ")),
+    }
+}
