@@ -1,5 +1,6 @@
 //! `dryrack init`: writes a first scenario of a cluster, with comments, that can be run at once.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
 
@@ -66,16 +67,23 @@ struct Logged {
     size_at_limits: Option<Size>,
     /// Keys of `trace:` that leave out the few tasks long before or after all others, with the reason.
     keys: Option<(String, String)>,
+    /// The partitions in a log of Slurm, with the jobs of each.
+    partitions: BTreeMap<String, usize>,
 }
 
 impl Logged {
     fn read(file: &Path) -> Result<Logged, String> {
         let mut stream = TaskStream::open(file, None).map_err(|error| error.to_string())?;
         let (mut sizing, mut on_unstated_nodes) = (Sizing::default(), 0);
+        let is_of_slurm = matches!(stream.format, TraceFormat::Sacct | TraceFormat::Jobcomp);
+        let mut partitions = BTreeMap::new();
         stream
             .each(file, |task| -> Result<(), TraceError> {
                 on_unstated_nodes += u64::from(task.leaves_nodes_open());
                 sizing.add(&task);
+                if let Some(partition) = task.virtual_cluster.filter(|_| is_of_slurm) {
+                    *partitions.entry(partition).or_default() += 1;
+                }
                 Ok(())
             })
             .map_err(|error| error.to_string())?;
@@ -88,6 +96,7 @@ impl Logged {
             size: sizing.size(),
             size_at_limits: sizing.size_at_limits(),
             keys,
+            partitions,
         })
     }
 
@@ -430,13 +439,38 @@ fn trace_text(out: &Path, logged: &Logged) -> Result<String, Failure> {
             (format!("# {why}.\n# These keys leave out what lies beyond: {keys}\n"), format!(", {keys}"))
         }
     };
+    let partitions = partitions_text(&logged.partitions);
     Ok(format!(
         "# The recorded jobs, submitted when they were.\n{why}{left_out}\
-         trace: {{format: {}, file: {path}{nodes}{keys}}}\n{window}\
+         trace: {{format: {}, file: {path}{nodes}{keys}}}\n{window}{partitions}\
          # What must hold. `dryrack test` fails if it does not; docs/src/expectations.md lists all forms.\n\
          expect:\n  - p95(queue_wait) <= 2h\n",
         logged.format.name()
     ))
+}
+
+/// How to keep several partitions of a log apart, as comments: which nodes and limits they have is not in the log.
+fn partitions_text(partitions: &BTreeMap<String, usize>) -> String {
+    if partitions.len() < 2 {
+        return String::new();
+    }
+    let found = format!("the log has {} partitions, which share all nodes in this rehearsal", partitions.len());
+    warn(&format!("note: {found}; `slurm:` in the scenario keeps them apart, and is there as a comment\n"));
+    let each: Vec<String> = partitions
+        .iter()
+        .map(|(name, jobs)| {
+            let name = serde_json::to_string(name).expect("text has a JSON form");
+            format!("#     - {{name: {name}, nodes: [\"*\"]}}  # {}\n", counted(*jobs, "job"))
+        })
+        .collect();
+    format!(
+        "# {}{}. To keep them apart, and to apply their limits,\n\
+         # state the nodes and limits of each, under a Slurm profile (docs/src/slurm.md):\n\
+         # slurm:\n#   partitions:\n{}",
+        found[..1].to_uppercase(),
+        &found[1..],
+        each.concat()
+    )
 }
 
 fn scenario_text(chosen: &Chosen, nodes: &str, jobs: &str) -> String {

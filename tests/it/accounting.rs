@@ -19,6 +19,7 @@ trials! {
         a_job_that_had_gpus_of_two_models_runs_on_either,
         a_range_that_misses_its_end_is_refused_and_a_load_may_stay_the_same,
         limits_of_slurm_hold_for_a_list,
+        init_names_the_partitions_of_a_log,
     ]
 }
 
@@ -258,6 +259,24 @@ fn a_range_that_misses_its_end_is_refused_and_a_load_may_stay_the_same() {
     );
     let (code, text) = said(dir.path(), &["plan", "g.yaml"]);
     assert!(code == 0 && text.contains("workers=2"), "{text}");
+}
+
+/// The partitions are comments, because a log does not say which nodes they have. Without the `#`, they are valid.
+fn init_names_the_partitions_of_a_log() {
+    let log = std::fs::read_to_string("scenarios/slurm/a-log-with-partitions.txt").expect("the log");
+    let dir = written(&[("jobs.txt", &log)]);
+    let (code, text) = said(dir.path(), &["init", "s.yaml", "--trace", "jobs.txt"]);
+    assert!(code == 0 && text.contains("the log has 2 partitions, which share all nodes"), "{text}");
+    let file = dir.path().join("s.yaml");
+    let written = std::fs::read_to_string(&file).expect("the scenario");
+    assert!(written.contains("{name: \"debug\", nodes: [\"*\"]}  # 3 jobs"), "{written}");
+    let (before, comment) = written.split_once("# slurm:\n").expect("the configuration as a comment");
+    let (partitions, after): (Vec<&str>, Vec<&str>) = comment.lines().partition(|line| line.starts_with("#   "));
+    let partitions: Vec<&str> = partitions.iter().map(|line| &line[2..]).collect();
+    let mended = format!("{before}slurm:\n{}\n{}\n", partitions.join("\n"), after.join("\n"));
+    std::fs::write(&file, mended).expect("a file");
+    let (code, text) = said(dir.path(), &["check", "s.yaml"]);
+    assert!(code == 0 && !text.contains("error"), "{text}");
 }
 
 /// Two jobs of one user, of which a QOS allows one at a time. The list states neither QOS nor partition.
