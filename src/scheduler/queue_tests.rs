@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::entry::Entry;
 use crate::options::Discipline;
 use crate::order::OrderKey;
+use crate::own::OwnKey;
 use crate::queue::{QueueKey, WaitQueue};
 use dryrack_rng::Stream;
 use dryrack_units::{SimDuration, SimTime};
@@ -139,9 +140,11 @@ fn compare(discipline: Discipline, order: &[OrderKey], draws: &mut Stream) {
             8 => growth += draws.between(0, 1),
             _ => {
                 let demand = draws.between(0, 3) as u32;
-                queue.refuse(demand, growth);
+                // A decision that takes time may refuse for a fleet that has grown since.
+                let judged_at = growth - draws.between(0, growth.min(1));
+                queue.refuse(demand, judged_at);
                 if plain.waiting.iter().any(|(_, other)| *other == demand) {
-                    plain.refused.insert(demand, growth);
+                    plain.refused.insert(demand, judged_at);
                     let led = heads.iter().filter(|(_, (_, head))| *head == demand);
                     plain.restless.extend(led.map(|(line, _)| *line));
                 }
@@ -207,15 +210,44 @@ fn the_queue_counts_what_changes_it() {
     let key = QueueKey::new(&order, &entry);
     queue.insert_entry(key, 0, entry);
     assert_eq!(queue.changes(), 1);
-    queue.charge(vec![1.0]);
-    queue.charge(vec![1.0]);
-    queue.count_pending(3);
-    queue.count_pending(3);
-    assert_eq!(queue.changes(), 3);
-    queue.commit(key, 0);
-    queue.commit(key, 0);
-    assert_eq!(queue.changes(), 4);
-    queue.remove(key, 0);
-    queue.remove(key, 0);
-    assert_eq!((queue.changes(), queue.len()), (5, 0));
+    type Step = fn(&mut WaitQueue, QueueKey);
+    let steps: [(&str, Step); 4] = [
+        ("what is charged", |queue, _| queue.charge(vec![1.0])),
+        ("the pending replicas", |queue, _| queue.count_pending(3)),
+        ("the committed head", |queue, key| queue.commit(key, 0)),
+        ("the entries", |queue, key| queue.remove(key, 0)),
+    ];
+    for (number, (name, step)) in steps.into_iter().enumerate() {
+        step(&mut queue, key);
+        assert_eq!(queue.changes(), number as u64 + 2, "{name}");
+        // Again, without effect.
+        step(&mut queue, key);
+        assert_eq!(queue.changes(), number as u64 + 2, "{name}");
+    }
+    assert!(queue.is_empty());
+}
+
+#[test]
+fn the_head_follows_the_number_of_pending_replicas() {
+    let own = |is| OrderKey::Own(OwnKey::of_expression("own", is).expect(is));
+    let mut draws = Stream::new(6, "pending test", 0);
+    let mut head = |order: &[OrderKey], pending| {
+        let mut queue = WaitQueue::new(Discipline::Strict, order);
+        for number in 0..2 {
+            let (tasks, line) = (2 - number as u32, 0);
+            let entry = Entry { tasks, line, tier: 0, priority: 0, ..drawn(&mut draws, number, SimTime::ZERO) };
+            queue.insert_entry(QueueKey::new(order, &entry), number as u32, entry);
+        }
+        let mut found = Vec::new();
+        for pending in pending {
+            queue.count_pending(pending);
+            found.extend(queue.heads(SimTime::ZERO).map(|(key, _)| key.replica()));
+        }
+        found
+    };
+    // With more than five pending, the job with fewer tasks comes first, which is the second.
+    assert_eq!(head(&[own("queue.pending > 5 ? job.tasks : job.submitted")], [5, 6, 6, 5, 9]), [0, 1, 1, 0, 1]);
+    // A key that reads neither the queue nor the time ranks a job for good.
+    assert_eq!(head(&[own("job.tasks")], [0, 9, 0, 9, 0]), [1; 5]);
+    assert_eq!(head(&[own("0 - job.tasks")], [0, 9, 0, 9, 0]), [0; 5]);
 }
