@@ -231,6 +231,36 @@ mod tests {
         }
     }
 
+    /// Values that `shlex.split` of Python 3 finds, but for JSON, which GPUStack does not split.
+    #[test]
+    fn one_element_is_split_into_words_like_a_command_line() {
+        let rows = [
+            ("a backslash makes a blank literal", r"--x=a\ b", "a b"),
+            ("a backslash makes a backslash literal", r"--x=a\\b", r"a\b"),
+            ("a backslash makes a quote literal", r"--x=\'a", "'a"),
+            ("between double quotes, a backslash makes a quote literal", r#"--x="a\"b""#, r#"a"b"#),
+            ("between double quotes, a backslash makes a backslash literal", r#"--x="a\\b""#, r"a\b"),
+            ("between double quotes, a backslash before a letter is kept", r#"--x="a\nb""#, r"a\nb"),
+            ("between single quotes, a backslash is kept", r"--x='a\b'", r"a\b"),
+            ("quotes of one kind are kept between the others", r#"--x='"' --tp=2"#, r#"""#),
+            ("quotes may end within a word", r#"--x="a  b"c"#, "a  bc"),
+            ("an empty word is a value", r#"--x """#, ""),
+            ("JSON is one word", r#"--x={"a": "b c"} --tp=2"#, r#"{"a": "b c"}"#),
+            ("brackets between quotes do not end JSON", r#"--x={"a": "} \"}"} --tp=2"#, r#"{"a": "} \"}"}"#),
+            ("JSON may be nested", "--x=[1, [2, 3]] --tp=2", "[1, [2, 3]]"),
+            ("JSON without its end is split", r#"--x={"a": 1 --tp=2"#, "{a:"),
+        ];
+        for (name, element, value) in rows {
+            let elements = arguments(&[element]);
+            let read = Arguments::read(ArgumentReading::Keyed, &elements).expect(name);
+            assert_eq!(read.value(&["x"]), Some(value), "{name}");
+            assert_eq!(read.value(&["tp"]), element.contains("--tp").then_some("2"), "{name}");
+        }
+        for unclosed in ["--x='a", r#"--x="a\""#, r#"--x="a'"#] {
+            assert_eq!(Arguments::read(ArgumentReading::Keyed, &arguments(&[unclosed])).err(), Some(Unclosed));
+        }
+    }
+
     /// The results of Python's `int` and `float`.
     #[test]
     fn numbers_are_read_as_python_reads_them() {

@@ -25,6 +25,8 @@ mod picked_some;
 #[cfg(test)]
 mod place_tests;
 mod placer;
+#[cfg(test)]
+mod placer_tests;
 mod request;
 #[cfg(test)]
 mod request_tests;

@@ -333,6 +333,49 @@ fn layers_go_to_one_gpu_or_several_or_partly_to_ram() {
 }
 
 #[test]
+fn a_stage_takes_a_model_only_if_it_can_place_as_many_layers_as_are_asked_for() {
+    use LayerStage::{InRam, PartOnGpus, WholeOnGpu, WholeOnGpus};
+    let mut options = with(&[]);
+    let large = serving(&[&[80, 80]]);
+    let mut places = |stage: LayerStage, layers: u32| {
+        options.layers.stages = vec![stage];
+        let model = gguf(&[&format!("--ngl={layers}")]);
+        matches!(answer(&options, &model, &large, Picks::Free), Answer::Place(_))
+    };
+    // The model has 40 layers.
+    for (stage, expected) in [
+        (WholeOnGpu, [false, false, false, true, true]),
+        (WholeOnGpus, [false, false, false, true, true]),
+        (PartOnGpus, [false, true, true, false, false]),
+        (InRam, [true, false, false, false, false]),
+    ] {
+        assert_eq!([0, 1, 39, 40, 41].map(|layers| places(stage, layers)), expected, "{stage:?}");
+    }
+}
+
+#[test]
+fn on_another_picked_node_the_gpus_that_become_fullest_are_taken() {
+    let options = with(&[Generator::PickedSome {}]);
+    let taken = |sizes: &[&[u64]]| {
+        let model = Deployment { gpus_per_replica: Some(3), ..unreserved(Strategy::Spread, 30) };
+        let gpu =
+            |(node, index): (usize, u32)| PickedGpu { node: format!("n{node}").into(), kind: GpuKind::Cuda, index };
+        let picks = sizes.iter().enumerate().flat_map(|(node, gpus)| (0..gpus.len() as u32).map(move |at| (node, at)));
+        let Answer::Place(found) = answer(&options, &model, &serving(sizes), Picks::Gpus(picks.map(gpu).collect()))
+        else {
+            return Vec::new();
+        };
+        found.iter().map(|(candidate, _)| gpus(candidate)).collect()
+    };
+    // Both GPUs of the first node, and one of the second: an equal part is more of a smaller GPU.
+    assert_eq!(taken(&[&[80, 80], &[80, 40]]), [[(0, 0), (0, 1), (1, 1)]]);
+    assert_eq!(taken(&[&[80, 80], &[40, 80]]), [[(0, 0), (0, 1), (1, 0)]]);
+    assert_eq!(taken(&[&[80, 80], &[80, 80]]), [[(0, 0), (0, 1), (1, 0)]]);
+    // A GPU without memory comes last.
+    assert_eq!(taken(&[&[80, 80], &[0, 80]]), [[(0, 0), (0, 1), (1, 1)]]);
+}
+
+#[test]
 fn layers_need_ram_for_what_is_not_on_gpus() {
     let mut options = with(&[]);
     options.layers.stages = vec![LayerStage::WholeOnGpu, LayerStage::PartOnGpus];
