@@ -7,8 +7,10 @@ use crate::draw::Draw;
 use crate::fit::{GpuChoice, capacity, fill, first_shortage, own_restricted};
 use crate::gpu_order::GpuOrder;
 use crate::node_class::{Grouping, NodeClass, all_classes};
+use crate::states::ClassState;
 use crate::target::{Target, TaskShape};
 use crate::tasks::has_room;
+use crate::uniform::Uniform;
 use dryrack_event::Reason;
 use dryrack_fleet::{
     Fleet, Foreign, GpuClaim, GpuShape, GpuState, ISLANDS_LABEL, NodeClaim, NodeShape, NodeSpec, NodeState, Placement,
@@ -68,8 +70,15 @@ fn on_node<T>(fleet: &Fleet, judge: impl FnOnce(&NodeClass) -> T) -> T {
     judge(&all_classes(fleet, Grouping::EachNode)[0])
 }
 
+/// Why the task does not fit. A node with equal GPUs is judged by counting too, which must give the same answer.
 fn shortage(fleet: &Fleet, count: u32, take: GpuTake) -> Option<Reason> {
-    on_node(fleet, |class| first_shortage(group(&task(count, take)), GpuOrder::First, class))
+    let task = task(count, take);
+    let found = on_node(fleet, |class| first_shortage(group(&task), GpuOrder::First, class));
+    for (_, class) in fleet.classes() {
+        let uniform = Uniform::of(group(&task), &class.shape).expect("the GPUs are equal");
+        assert_eq!(uniform.first_shortage(&ClassState::of(class), || &class.status), found, "by counting");
+    }
+    found
 }
 
 #[test]
@@ -203,6 +212,30 @@ fn tasks_take_gpus_of_one_island_and_degraded_ones_last() {
     node.set_gpu_state(gpu(2), GpuState::Degraded);
     assert_eq!(taken(&node, GpuOrder::First, GpuTake::Whole), [1, 3]);
     assert_eq!(taken(&node, GpuOrder::First, GpuTake::Share(GpuShare::new(100))), [1, 3]);
+}
+
+#[test]
+fn no_more_tasks_are_put_on_a_node_than_it_has_whole_gpus_for() {
+    let mut node = fleet(shape(6), &[(1, 1000, 80)]);
+    let target = Target::default();
+    let filled = |node: &Fleet, order, each, limit| {
+        let choice = GpuChoice::new(order, &target, Draw::NONE);
+        let task = task(each, GpuTake::Whole);
+        let load = on_node(node, |class| fill(group(&task), choice, class, limit));
+        let gpus = load.gpus.iter().map(|part| part.index).collect::<Vec<_>>();
+        (load.tasks, load.cpu.get() / 1000, load.ram, gpus)
+    };
+    // Five of six GPUs are idle, which is enough for two tasks with two GPUs each. A task has one core and 1 GiB.
+    for order in [GpuOrder::First, GpuOrder::Islands] {
+        assert_eq!(filled(&node, order, 2, 3), (2, 2, gib(2), vec![0, 2, 3, 4]), "{order:?}");
+        assert_eq!(filled(&node, order, 2, 1), (1, 1, gib(1), vec![0, 2]), "{order:?}");
+        assert_eq!(filled(&node, order, 3, 9), (1, 1, gib(1), vec![0, 2, 3]), "{order:?}");
+        assert_eq!(filled(&node, order, 6, 9), (0, 0, gib(0), vec![]), "{order:?}");
+    }
+    // A degraded GPU is taken only if the others are not enough.
+    node.set_gpu_state(gpu(0), GpuState::Degraded);
+    assert_eq!(filled(&node, GpuOrder::First, 2, 3), (2, 2, gib(2), vec![2, 3, 4, 5]));
+    assert_eq!(filled(&node, GpuOrder::First, 5, 3), (1, 1, gib(1), vec![0, 2, 3, 4, 5]));
 }
 
 /// A task of so many cores.

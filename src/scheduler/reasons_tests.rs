@@ -21,7 +21,7 @@ use dryrack_event::Reason;
 use dryrack_fleet::{Fleet, GpuState, NodeShape, RESTRICTED_CORES_LABEL};
 use dryrack_ids::{GpuId, NodeId};
 use dryrack_units::{Bytes, MilliCpu, Permille, SimDuration, SimTime};
-use dryrack_workload::{Demand, Gang, GpuTake, TaskDemand, TaskGroup};
+use dryrack_workload::{Demand, Gang, GpuTake, TaskDemand, TaskGroup, TaskSet};
 
 fn said(fleet: &Fleet, task: &TaskDemand) -> Vec<String> {
     let demand = TaskGroup { tasks: 1, task, gang: Gang::Anywhere, pick: None, speeds: None, fields: None };
@@ -94,6 +94,14 @@ fn what_no_node_of_the_fleet_has_is_said() {
     assert_eq!((memory(80, None), memory(81, None), memory(10, Some(80)), memory(10, Some(81))), (0, 1, 0, 1));
     assert_eq!(lacks(&Demand::of(whole_gpus(1)), &[&node(&[])]), ["no node has a GPU"]);
     assert_eq!(lacks(&Demand::of(whole_gpus(1)), &[]), [""; 0]);
+    // A set that may start without tasks does not count. What two sets lack is said once.
+    let set = |name: &str, min_tasks, task| TaskSet { name: name.into(), tasks: 2, min_tasks, task };
+    let of = |sets: Vec<TaskSet>| lacks(&Demand::of(Arc::<[TaskSet]>::from(sets)), &[&zoned, &plain]);
+    let h100 = || gpu_task(1, GpuTake::Whole, &["h100"]);
+    assert_eq!(of(vec![set("a", 1, whole_gpus(1)), set("b", 0, h100())]), [""; 0]);
+    assert_eq!(of(vec![set("a", 1, h100()), set("b", 2, h100())]), of(vec![set("a", 1, h100())]));
+    assert_eq!(of(vec![set("a", 1, h100())]), ["no node has GPU `h100` (known are a100-80g, l4)"]);
+    assert_eq!(of(vec![set("a", 1, h100()), set("b", 1, cpu_task(17))]).len(), 2);
     let mut restricted = with_gpus(4);
     restricted.labels.insert(RESTRICTED_CORES_LABEL.into(), "3".into());
     let of = |task: TaskDemand| lacks(&Demand::of(task), &[&restricted]).len();

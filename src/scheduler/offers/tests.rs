@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use super::ask::Ask;
 use super::assign::seek;
-use super::choose::{candidates, ranked};
+use super::choose::{candidates, needs_spare_room, ranked};
 use super::gang::OfferPlacer;
 use super::offer::Availability;
-use super::options::{GangRule, OfferOptions, OfferPool, PinsRegion};
+use super::options::{FitTest, GangRule, OfferOptions, OfferPool, PinsRegion};
 use super::pool::ClassOffer;
 use crate::context::PlacementContext;
 use crate::decision::Decision;
 use crate::node_class::{Grouping, all_classes};
 use crate::placer::Placer;
-use crate::test_world::{options, with_gpus};
+use crate::test_world::{options, whole_gpus, with_gpus};
 use crate::verdict::Verdict;
 use dryrack_event::{Histogram, Reason, Refusal};
 use dryrack_fleet::{
@@ -221,6 +221,25 @@ fn node_by_node_the_first_node_takes_its_best_place_and_the_others_follow() {
     }
     assert_eq!(with(GangRule::NodeByNode, OfferPool::AllFleets, 3), None);
     assert_eq!(with(GangRule::Whole, OfferPool::ChosenFleet, 2), Some(vec![1, 3]));
+}
+
+#[test]
+fn only_a_replica_of_several_needs_a_fleet_with_room_for_more_nodes_than_it_takes() {
+    let large = OfferOptions { fit_test: FitTest::NodesOrBlocks, ..offers() };
+    let least = |least| PlacementContext { least, ..PlacementContext::UNSUBMITTED };
+    let tasks = Demand::of(whole_gpus(1));
+    let rows = [
+        ("a service of three replicas", &large, &plain(1), 3, true),
+        ("a service of one replica", &large, &plain(1), 1, false),
+        ("a service of no replicas at first", &large, &plain(1), 0, false),
+        ("a job takes all its nodes", &large, &plain(3), 3, false),
+        ("a profile that does not test whether a fleet is large enough", &offers(), &plain(1), 3, false),
+        ("tasks without requirements", &large, &tasks, 3, false),
+        ("tasks under a profile that does not test", &offers(), &tasks, 3, false),
+    ];
+    for (name, options, demand, replicas, expected) in rows {
+        assert_eq!(needs_spare_room(options, demand, least(replicas)), expected, "{name}");
+    }
 }
 
 #[test]
