@@ -71,6 +71,7 @@ fn check_stage<'t>(
     }
     let Some(named) = stage.get(kind) else { return true };
     let name = named.scalar().unwrap_or("");
+    report.note(format!("scheduler.{list}.{name}"), named.span);
     let is_of_table = match kind {
         "filter" => FilterName::ALL.iter().any(|known| known.name() == name),
         "score" => ScorerName::ALL.iter().any(|known| known.name() == name),

@@ -16,7 +16,7 @@ use super::world::World;
 use super::{Options, Outside, job_template};
 use super::{
     changes, clouds, dependencies, deployment, dstack_files, endless, estimates, failures, faults, instances, jobs,
-    live, manifests, money, nodes, outside, pods, slurm, speeds, splits,
+    live, manifests, money, nodes, outside, pods, slurm, speeds, splits, unasked,
 };
 use dryrack_control::{Profile, Program, Unsafe};
 use dryrack_engine::{Fault, Rehearsal};
@@ -316,6 +316,21 @@ fn warn_of_jobs(
     }
 }
 
+/// Warns of stages of the profile that read what no job states, or judge no job of the file.
+fn warn_of_stages(
+    file: &Fields<'_>,
+    profile: Option<&Profile>,
+    (arrivals, asked, is_streamed): (&[Arrival], Option<&(Demand, u32)>, bool),
+    report: &mut Report,
+) {
+    estimates::warn(file, profile, arrivals, report);
+    // Of a streamed run, not all jobs are known.
+    if !is_streamed {
+        let demands = arrivals.iter().map(|arrival| &*arrival.spec.demand).chain(asked.map(|(demand, _)| demand));
+        unasked::warn(profile, demands, report);
+    }
+}
+
 /// The tree of the one run that this text describes; `None` if the text is not a scenario.
 fn composed(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Composed> {
     let Place { source, text, path, folder } = *place;
@@ -367,13 +382,12 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     let profile = decided((profile, target), outside.as_ref(), (&file, &arrivals, &world), report);
     let scalings = changes::read(&file, &mut world, &arrivals, report);
     let faults = all_faults(&file, &failures::ReadContext { world: &world, seed, until }, &mut arrivals, report);
-    estimates::warn(&file, head.profile.as_deref(), &arrivals, report);
+    warn_of_stages(&file, head.profile.as_deref(), (&arrivals, asked.as_ref(), streamed.is_some()), report);
     // This must follow the failures, which determine which jobs never start.
     endless::refuse(&arrivals, &world, &cancellations, (&profile, head.until), report);
     let (is_varied, unplaced) = (options.plan.is_some(), unplaced(&file, report));
     let electricity = money::electricity(&file, folder, &mut world, report);
     let setting = ReadContext { world: &world, arrivals: &arrivals, until, folder, unplaced, is_varied };
-    let objects = pods::with_gangs(cluster.objects, &arrivals);
     let (expectations, reproductions) = expectations::read(&file, &setting, report);
     let constraints = options.plan.as_ref().map(|plan| expectations::constraints(plan, &setting, report));
     let rehearsal = Rehearsal {
@@ -384,6 +398,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         fleets: world.fleets,
         clouds: world.clouds,
         nodes: world.nodes,
+        objects: pods::with_gangs(cluster.objects, &arrivals),
         arrivals: if streamed.is_some() { Vec::new() } else { arrivals },
         cancellations,
         scalings,
@@ -391,7 +406,6 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         evaluations: expectations::evaluations(expectations.iter().chain(constraints.iter().flatten()), &reproductions),
         until: head.until,
         branch: None,
-        objects,
         kueue: cluster.kueue,
         warm_up: head.warm_up,
         currency: money::currency(&file, report),

@@ -92,6 +92,7 @@ mod task_list;
 mod task_sets;
 mod terms;
 mod trace_source;
+mod unasked;
 mod usage;
 mod usage_recorded;
 mod world;

@@ -23,6 +23,7 @@ mod draw;
 mod entry;
 mod examine;
 mod filter;
+mod filter_list;
 mod finding;
 mod fit;
 #[cfg(test)]
@@ -87,6 +88,7 @@ pub use draw::Draw;
 pub use entry::Entry;
 pub use examine::{Examination, examine, examine_for};
 pub use filter::{Exemption, FilterName, FilterStage};
+pub use filter_list::FilterList;
 pub use finding::{GpuFinding, NodeFinding, Shortage};
 pub use fragment::{Free, fragment};
 pub use gpu_order::GpuOrder;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::deployment::{DeploymentFilter, DeploymentOptions};
-use super::filter::{FilterName, FilterStage};
+use super::deployment::DeploymentOptions;
+use super::filter::FilterStage;
 use super::gpu_order::GpuOrder;
 use super::offers::OfferOptions;
 use super::order::OrderKey;
@@ -70,19 +70,6 @@ impl SchedulerOptions {
     /// Whether a stage reads which kinds of tasks hold a node's GPUs.
     pub fn needs_kinds(&self) -> bool {
         self.has_scorer(ScorerName::GpuClustering)
-    }
-
-    /// All custom filters: for tasks, for models and for offers.
-    pub fn own_filters(&self) -> impl Iterator<Item = OwnFilter> + '_ {
-        let of_tasks = self.filters.iter().filter_map(|filter| match filter.stage {
-            FilterName::Own(own) => Some(own),
-            _ => None,
-        });
-        let of_models = self.deployments.filters.iter().filter_map(|filter| match filter {
-            DeploymentFilter::Own(own) => Some(*own),
-            _ => None,
-        });
-        of_tasks.chain(of_models).chain(self.offers.filters.iter().copied())
     }
 
     /// The names of all custom stages: filters, scorers and keys of the order.

@@ -3,12 +3,11 @@
 
 use std::sync::Arc;
 
-use super::deployment::DeploymentFilter;
-use super::filter::{FilterName, FilterStage};
+use super::filter_list::FilterList;
 use super::options::SchedulerOptions;
 use super::order::OrderKey;
 use super::scorer::{ScorerName, WeightedScorer};
-use dryrack_workload::{Demand, DemandKind, JobField, JobFields, JobSpec};
+use dryrack_workload::{Demand, JobField, JobFields, JobSpec};
 
 impl SchedulerOptions {
     /// The demand of a job, with the fields of the job that custom filters or scorers read for it. Stages judge jobs with
@@ -51,33 +50,17 @@ impl SchedulerOptions {
 
     /// The fields that custom filters and scorers read of jobs with such a demand.
     fn fields_for(&self, demand: &Demand) -> Vec<JobField> {
-        match demand.kind {
-            DemandKind::Tasks(_) | DemandKind::Sets(_) => {
-                distinct(self.filters.iter().flat_map(of_filter).chain(self.scorers.iter().flat_map(of_scorer)))
-            }
-            DemandKind::Model(_) => distinct(self.deployments.filters.iter().flat_map(of_model_filter)),
-            DemandKind::Requirements(_) => distinct(self.offers.filters.iter().flat_map(|own| own.fields())),
-        }
-    }
-}
-
-fn of_filter(filter: &FilterStage) -> &'static [JobField] {
-    match filter.stage {
-        FilterName::Own(own) => own.fields(),
-        _ => &[],
+        let list = FilterList::of(demand);
+        let of_filters = self.own_filters_in(list);
+        // Models and offers are not ranked by scorers.
+        let of_scorers = self.scorers.iter().filter(|_| list == FilterList::Tasks).flat_map(of_scorer);
+        distinct(of_filters.iter().flat_map(|own| own.fields()).chain(of_scorers))
     }
 }
 
 fn of_scorer(scorer: &WeightedScorer) -> &'static [JobField] {
     match scorer.stage {
         ScorerName::Own(own) => own.fields(),
-        _ => &[],
-    }
-}
-
-fn of_model_filter(filter: &DeploymentFilter) -> &'static [JobField] {
-    match filter {
-        DeploymentFilter::Own(own) => own.fields(),
         _ => &[],
     }
 }

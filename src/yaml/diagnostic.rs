@@ -1,7 +1,7 @@
 //! Diagnostics: the faults of a file. Each has a place, a message and, where possible, a suggestion. Only this file
 //! renders them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -222,6 +222,8 @@ pub struct Report {
     /// Words that files declare. `declares_any` means that every word counts as declared.
     declared: BTreeSet<String>,
     declares_any: bool,
+    /// Places of named parts, for messages about them that can only be given later.
+    noted: BTreeMap<String, Span>,
 }
 
 /// A function that is called for each map that is read, with the kind of the map and its known keys.
@@ -345,6 +347,16 @@ impl Report {
 
     pub fn is_declared(&self, word: &str) -> bool {
         self.declares_any || self.declared.contains(word)
+    }
+
+    /// Registers the place of a part of a file under a name.
+    pub fn note(&mut self, name: String, place: Span) {
+        self.noted.insert(name, place);
+    }
+
+    /// The place that was registered under this name.
+    pub fn noted(&self, name: &str) -> Option<Span> {
+        self.noted.get(name).copied()
     }
 
     /// The words that files have declared.

@@ -12,6 +12,7 @@ trials! {
         a_profile_that_contradicts_itself_is_shown_too,
         a_profile_that_reads_more_of_jobs_takes_over_a_run,
         an_expression_that_reads_a_job_wrongly_is_pointed_at,
+        a_filter_that_judges_no_job_of_the_file_is_told_its_list,
     ]
 }
 
@@ -180,5 +181,43 @@ fn an_expression_that_reads_a_job_wrongly_is_pointed_at() {
         let dir = written(&[("mine.profile.yaml", &text), ("one.yaml", GANG)]);
         let said = stderr(dir.path(), &["check", "mine.profile.yaml"], 2);
         assert!(said.contains(why) && said.contains(&format!(" --> mine.profile.yaml:{place}\n")), "{place}: {said}");
+    }
+}
+
+/// Models are judged by `deployments.filters`, jobs with `resources` by `offers.filters`, all others by `filters`.
+fn a_filter_that_judges_no_job_of_the_file_is_told_its_list() {
+    const OWN: &str = "{filter: no_pool, unless: \"node.labels.pool == 'a'\", because: pool_a}";
+    let tasks = format!("  filters:\n{BUILT_IN}    - {OWN}\n");
+    let models = format!("  deployments:\n    filters: [picked, labels, ready, runner, compatible, {OWN}]\n");
+    let offers = format!("  offers:\n    filters: [{OWN}]\n");
+    let job = "{name: train, gpus: 1, duration: 1h}";
+    let model = "{name: chat, model: Qwen/Qwen3-8B, cancel_at: 1h}";
+    let run = "{name: run, resources: {gpu: 1}, duration: 1h}";
+    let gang = "{name: gang, tasks: [{name: a, cpus: 1}, {name: b, gpus: 1}], duration: 1h}";
+    let none = "";
+    let for_tasks = "write it in `scheduler.filters` for jobs without `model` and `resources`";
+    for (base, filters, jobs, place, help) in [
+        ("gpustack", &tasks, model, "11:16", "write it in `scheduler.deployments.filters` for jobs with `model`"),
+        ("dstack", &tasks, run, "11:16", "write it in `scheduler.offers.filters` for jobs with `resources`"),
+        ("dstack", &offers, job, "6:24", for_tasks),
+        ("dstack", &offers, gang, "6:24", for_tasks),
+        ("gpustack", &models, job, "6:67", for_tasks),
+        ("gpustack", &models, model, none, none),
+        ("dstack", &offers, run, none, none),
+        ("first-fit", &tasks, gang, none, none),
+        // A profile for all kinds of jobs.
+        ("first-fit", &format!("{tasks}{offers}"), job, none, none),
+    ] {
+        let profile = format!("base: {base}\nname: mine\ntitle: Mine\nscheduler:\n{filters}");
+        let fleets = if jobs == run { "fleets: {lab: {hosts: [{name: h0, machine: a100-80g-x2}]}}\n" } else { "" };
+        let scenario = format!(
+            "scenario: A filter\nprofile: mine.profile.yaml\n{fleets}nodes:\n  - {{name: alpha, machine: a100-80g-x2}}\n\
+             jobs:\n  - {jobs}\nexpect: [jobs_submitted >= 1]\n"
+        );
+        let dir = written(&[("mine.profile.yaml", &profile), ("one.yaml", &scenario)]);
+        let said = stderr(dir.path(), &["check", "one.yaml"], 0);
+        let is_told = said.contains("the filter `no_pool` judges no job");
+        assert_eq!(is_told, !place.is_empty(), "{base}, {jobs}: {said}");
+        assert!(said.contains(place) && said.contains(help), "{base}, {jobs}: {said}");
     }
 }
