@@ -13,7 +13,7 @@ use super::output::{Format, NewFolders, WholeFile, warn};
 use super::progress::with_share;
 use super::run::Overrides;
 use super::swarm::seeds;
-use dryrack_engine::{Progress, Rehearsal, branch};
+use dryrack_engine::{Progress, Rehearsal, branch_with};
 use dryrack_event::BranchOf;
 use dryrack_rehearse::{header, rehearse};
 use dryrack_report::LogWriter;
@@ -67,8 +67,8 @@ pub fn what_if(args: &WhatIfArgs, format: Format) -> ExitResult {
     let seeds: Vec<u64> = args.seeds.clone().map_or_else(|| vec![plain.rehearsal.seed], Iterator::collect);
     let load = |seed: u64| {
         let base = read(args.options(Some(seed), false))?.rehearsal;
-        let other = read(args.options(Some(seed), true))?.rehearsal;
-        let branch = branch(&base, &other, args.at)
+        let other = read(args.options(Some(seed), true))?;
+        let branch = branch_with(&base, &other.rehearsal, args.at, &other.stated)
             .map_err(|error| Failure::file(&args.file, format!("cannot change from {} on: {error}", args.at)))?;
         Ok([base, branch])
     };

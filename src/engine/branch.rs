@@ -45,8 +45,27 @@ pub enum BranchError {
     Profile { name: String, why: &'static str },
 }
 
+/// Something whose state the other rehearsal states for the time of the branch: it gets this state even if it begins the
+/// base with the same, because a fault may have changed it since. Its ids are those of the other rehearsal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stated {
+    Node(NodeId),
+    Gpu(GpuId),
+    Foreign(GpuId),
+}
+
 /// The run that is `base` before `at`, and `other` from then on.
 pub fn branch(base: &Rehearsal, other: &Rehearsal, at: SimTime) -> Result<Rehearsal, BranchError> {
+    branch_with(base, other, at, &BTreeSet::new())
+}
+
+/// Like [`branch`], with the states that `other` states for the time of the branch.
+pub fn branch_with(
+    base: &Rehearsal,
+    other: &Rehearsal,
+    at: SimTime,
+    stated: &BTreeSet<Stated>,
+) -> Result<Rehearsal, BranchError> {
     if base.seed != other.seed {
         return Err(BranchError::Seed);
     }
@@ -65,7 +84,7 @@ pub fn branch(base: &Rehearsal, other: &Rehearsal, at: SimTime) -> Result<Rehear
             Some(Arc::clone(&other.profile))
         }
     };
-    let fleet = Fleets::of(base, other)?;
+    let fleet = Fleets::of(base, other, stated)?;
     let jobs = Jobs::of(base, other, at)?;
     let mut merged = Rehearsal {
         nodes: base.nodes.iter().chain(fleet.joining.iter().map(|node| &other.nodes[*node])).cloned().collect(),
@@ -119,12 +138,13 @@ struct Fleets {
     /// For each node of the other rehearsal, its id in the branch.
     places: Vec<NodeId>,
     own: usize,
-    /// What makes the nodes that both have begin the branch as they begin the other rehearsal, where that differs.
+    /// What makes the nodes that both have begin the branch as they begin the other rehearsal, where that differs or is
+    /// stated for the time of the branch.
     turns: Vec<Fault>,
 }
 
 impl Fleets {
-    fn of(base: &Rehearsal, other: &Rehearsal) -> Result<Fleets, BranchError> {
+    fn of(base: &Rehearsal, other: &Rehearsal, stated: &BTreeSet<Stated>) -> Result<Fleets, BranchError> {
         let known: BTreeMap<(&str, u64), usize> =
             base.nodes.iter().enumerate().map(|(index, node)| (numbered(&node.spec.name), index)).collect();
         let mut found = Fleets {
@@ -140,8 +160,9 @@ impl Fleets {
                     return Err(BranchError::Node(node.spec.name.to_string()));
                 }
                 Some(own) => {
-                    found.turns.extend(turns(NodeId::new(*own), &base.nodes[*own], node)?);
-                    found.places.push(NodeId::new(*own));
+                    let own = NodeId::new(*own);
+                    found.turns.extend(turns((own, &base.nodes[own.index()]), (NodeId::new(index), node), stated)?);
+                    found.places.push(own);
                 }
                 None => {
                     found.places.push(NodeId::new(base.nodes.len() + found.joining.len()));
@@ -169,12 +190,16 @@ impl Fleets {
 }
 
 /// What turns a node of the base into one that begins like that of the other rehearsal.
-fn turns(node: NodeId, own: &InitialNode, other: &InitialNode) -> Result<Vec<Fault>, BranchError> {
+fn turns(
+    (node, own): (NodeId, &InitialNode),
+    (id, other): (NodeId, &InitialNode),
+    stated: &BTreeSet<Stated>,
+) -> Result<Vec<Fault>, BranchError> {
     if own.files != other.files {
         return Err(BranchError::Node(other.spec.name.to_string()));
     }
     let mut turns = Vec::new();
-    if own.state != other.state {
+    if own.state != other.state || stated.contains(&Stated::Node(id)) {
         let state = |state| Err(BranchError::State { name: other.spec.name.to_string(), state });
         let becomes = match other.state {
             NodeState::Ready => NodeTurn::Ready,
@@ -192,10 +217,15 @@ fn turns(node: NodeId, own: &InitialNode, other: &InitialNode) -> Result<Vec<Fau
     };
     let indexes: BTreeSet<u16> = own.gpus.iter().chain(&other.gpus).map(|(index, ..)| *index).collect();
     for index in indexes {
-        let gpu = GpuId { node, index };
+        let (gpu, of_other) = (GpuId { node, index }, GpuId { node: id, index });
         let ((own_state, own_foreign), (becomes, foreign)) = (of(&own.gpus, index), of(&other.gpus, index));
-        turns.extend((own_state != becomes).then_some(Fault::Gpu { gpu, becomes }));
-        turns.extend((own_foreign != foreign).then_some(Fault::Foreign { gpu, foreign }));
+        turns.extend(
+            (own_state != becomes || stated.contains(&Stated::Gpu(of_other))).then_some(Fault::Gpu { gpu, becomes }),
+        );
+        turns.extend(
+            (own_foreign != foreign || stated.contains(&Stated::Foreign(of_other)))
+                .then_some(Fault::Foreign { gpu, foreign }),
+        );
     }
     Ok(turns)
 }

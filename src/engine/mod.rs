@@ -53,7 +53,7 @@ mod world;
 pub use accounts::{Accounts, Standing};
 pub use answers::hold_answers;
 pub use audit::Audit;
-pub use branch::{BranchError, branch};
+pub use branch::{BranchError, Stated, branch, branch_with};
 pub use cloud_models::{CloudModels, InstanceTurn, OfferModel};
 pub use explain::{
     Explanation, HeldAhead, PlacementReasons, ReplicaStanding, UnmetDependency, explain, explain_unless,

@@ -1,5 +1,6 @@
 //! Loads a scenario file: reads it, applies overrides, checks it and lowers it. Reports all errors at once.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use super::{
     live, manifests, money, nodes, outside, pods, slurm, speeds, splits, unasked,
 };
 use dryrack_control::{Profile, Program, Unsafe};
-use dryrack_engine::{Fault, Rehearsal};
+use dryrack_engine::{Fault, Rehearsal, Stated};
 use dryrack_event::Reason;
 use dryrack_expect::{Expectation, Reproduction, ShareAt, Unplaced};
 use dryrack_ids::JobId;
@@ -62,6 +63,8 @@ pub struct Loaded {
     pub load: f64,
     /// Whether the load grows during the run.
     pub has_growth: bool,
+    /// The states of nodes and GPUs that come from [`Options::set`].
+    pub stated: BTreeSet<Stated>,
     /// Findings that do not prevent a run.
     pub warnings: Diagnostics,
 }
@@ -427,6 +430,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         assumed: world.assumed.into_iter().collect(),
         load: load.factor(),
         has_growth: load.has_growth(),
+        stated: world.stated,
         warnings: Diagnostics::default(),
     })
 }

@@ -7,8 +7,9 @@ use super::elsewhere::elsewhere;
 use super::machines::{self, Machines};
 use super::world::{World, copies, gpu_index};
 use dryrack_catalog as catalog;
-use dryrack_engine::{InitialNode, ModelFiles};
+use dryrack_engine::{InitialNode, ModelFiles, Stated};
 use dryrack_fleet::{Foreign, GpuState, NodeShape, NodeSpec, NodeState};
+use dryrack_ids::{GpuId, NodeId};
 use dryrack_units::{Bytes, GpuShare};
 use dryrack_yaml::{Fields, Node, Report, Span, Tree, name, text, value, word};
 
@@ -112,6 +113,7 @@ pub(super) fn declare(
         );
     }
     let gpus = gpus(fields, name, &shape, report);
+    let is_typed = fields.get("state").is_some_and(|tree| report.is_typed(tree.span));
     let files = ModelFiles {
         cached: cached(fields, world, report),
         bandwidth: self::bandwidth(fields, report).or(base.bandwidth),
@@ -139,6 +141,9 @@ pub(super) fn declare(
             report.error_with_help(name_tree.span, message, "give each node a different name, or use `count:`");
             return;
         }
+        let node = NodeId::new(world.nodes.len());
+        world.stated.extend(is_typed.then_some(Stated::Node(node)));
+        world.stated.extend(typed_gpus(fields, node, report));
         let spec = NodeSpec { name, shape: Arc::clone(&shape) };
         world.nodes.push(InitialNode { spec, state, gpus: gpus.clone(), files: files.clone() });
     }
@@ -161,6 +166,21 @@ fn gpus(fields: &Fields<'_>, node: &str, shape: &NodeShape, report: &mut Report)
         }
     }
     gpus.into_iter().map(|(index, (state, foreign))| (index, state, foreign)).collect()
+}
+
+/// What the command line states of the GPUs of a node.
+fn typed_gpus(fields: &Fields<'_>, node: NodeId, report: &Report) -> Vec<Stated> {
+    let typed = |key: &str| {
+        let entries = match fields.get(key).map(|tree| &tree.node) {
+            Some(Node::Map(entries)) => entries.as_slice(),
+            _ => &[],
+        };
+        let of_command_line = entries.iter().filter(|entry| report.is_typed(entry.value.span));
+        let gpus = of_command_line.filter_map(|entry| Some(GpuId { node, index: entry.key.parse().ok()? }));
+        gpus.collect::<Vec<GpuId>>()
+    };
+    let states = typed("gpu_states").into_iter().map(Stated::Gpu);
+    states.chain(typed("foreign").into_iter().map(Stated::Foreign)).collect()
 }
 
 fn by_gpu<'t>(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::speeds::SpeedTable;
 use dryrack_catalog as catalog;
-use dryrack_engine::{CloudModels, InitialNode};
+use dryrack_engine::{CloudModels, InitialNode, Stated};
 use dryrack_fleet::{FleetSpec, NodeShape};
 use dryrack_ids::{GpuId, JobId, NameTable, NodeId};
 use dryrack_units::MilliCpu;
@@ -19,6 +19,8 @@ pub(super) struct World {
     pub fleets: Vec<Arc<FleetSpec>>,
     /// Models of the clouds that create instances for fleets.
     pub clouds: CloudModels,
+    /// The states of nodes and GPUs that come from the command line.
+    pub stated: BTreeSet<Stated>,
     /// Settings of these clouds because of which a run could go on forever, with their places.
     pub endless_clouds: Vec<(Span, &'static str)>,
     /// For each job that needs instances: its requirements, the number of nodes, and its place in the file.

@@ -28,6 +28,7 @@ trials! {
         a_difference_is_told_by_the_exit_code_if_it_is_asked_for,
         a_node_that_leaves_ends_what_it_has_begun,
         a_node_has_another_state_from_a_time_on,
+        a_state_of_the_command_line_replaces_that_of_a_fault,
         what_cannot_be_otherwise_is_told_so,
         random_worlds_branch_and_replay,
         two_alternatives_are_paired_by_seed_and_job,
@@ -299,6 +300,56 @@ fn a_node_has_another_state_from_a_time_on() {
     let log = stdout(dir.path(), &["log", "out/branch.jsonl"], 0);
     assert!(log.lines().any(|line| line.contains("1h ") && line.contains("long") && line.contains("ended")), "{log}");
     assert_eq!(stdout(dir.path(), &["replay", "out/branch.jsonl"], 0), "");
+}
+
+/// On paper: nothing can use the node or its second GPU from 10m on, so `two` and `three` wait from 20m on. A state for 1h
+/// ends that, even if the file states the same for the beginning, and even if it leaves the state out. The fault at 2h
+/// remains.
+fn a_state_of_the_command_line_replaces_that_of_a_fault() {
+    let text = |node: &str, faults: &str| {
+        format!(
+            "scenario: A fault, then a change\nprofile: first-fit\nuntil: 4h\nnodes:\n  - {{name: a, gpu: l4, gpus: 2, cpus: 8, \
+             ram: 32GiB{node}}}\njobs:\n  - {{name: two, at: 20m, count: 2, gpus: 1, duration: 10m}}\n  \
+             - {{name: late, at: 150m, gpus: 1, duration: 10m}}\nfaults: [{faults}]\n\
+             expect: [jobs_submitted >= 1]\n"
+        )
+    };
+    let (down, again) = ("{at: 10m, node: a, becomes: not_ready}", "{at: 2h, node: a, becomes: not_ready}");
+    let gpu = "{at: 10m, node: a/1, becomes: failed}";
+    let crash = "{at: 10m, node: a, becomes: crashed}";
+    // The jobs that wait, with the minutes from their submission to their place in the branch.
+    let both: &[(&str, f64)] = &[("two-0", 40.0), ("two-1", 40.0)];
+    for (node, faults, set, expected) in [
+        (", state: ready", format!("{down}, {again}"), "nodes.a.state=ready", both),
+        ("", format!("{crash}, {again}"), "nodes.a.state=ready", both),
+        (
+            "",
+            format!("{gpu}, {{at: 15m, node: a/0, becomes: failed}}"),
+            "nodes.a.gpu_states.1=ready",
+            &[("two-0", 40.0)],
+        ),
+    ] {
+        let dir = folder(&text(node, &faults));
+        let said = json(dir.path(), &["what-if", "base.yaml", "--at", "1h", "--set", set, "--out", "out"]);
+        let changed = said["changed_most"].as_array().expect("a list");
+        for (name, minutes) in expected {
+            let job = changed.iter().find(|job| job["job"] == *name).unwrap_or_else(|| panic!("{set}: {said:#}"));
+            let wait = job["branch"]["wait_seconds"].as_f64().expect("a number");
+            assert!((wait - minutes * 60.0).abs() < 1e-9, "{set}: {job:#}");
+        }
+        assert_eq!(stdout(dir.path(), &["replay", "out/branch.jsonl"], 0), "");
+        if faults.contains(again) {
+            let late = stdout(dir.path(), &["explain", "out/branch.jsonl", "--job", "late"], 0);
+            assert!(late.contains("node_not_ready"), "{late}");
+        }
+    }
+    // A state that is not ready takes a node out of service again that a fault has made ready.
+    let dir =
+        folder(&text(", state: maintenance", "{at: 10m, node: a, becomes: ready}").replace("at: 150m", "at: 61m"));
+    let args = ["what-if", "base.yaml", "--at", "1h", "--set", "nodes.a.state=maintenance", "--out", "out"];
+    stdout(dir.path(), &args, 0);
+    let late = stdout(dir.path(), &["explain", "out/branch.jsonl", "--job", "late"], 0);
+    assert!(late.contains("node_maintenance"), "{late}");
 }
 
 fn what_cannot_be_otherwise_is_told_so() {
