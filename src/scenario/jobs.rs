@@ -29,8 +29,8 @@ use dryrack_ids::JobId;
 use dryrack_rng::{self as rng, Lengths, Stream};
 use dryrack_units::{Permille, SimDuration, SimTime};
 use dryrack_workload::{
-    Arrival, Backoff, Checkpoint, Demand, DemandKind, Ending, GpuTake, JobBehavior, JobSpec, Pick, Requirements,
-    Restart, RetryPolicy, RunLimit, Unselectable,
+    Arrival, Backoff, Checkpoint, Demand, DemandKind, Ending, GpuTake, JobBehavior, JobField, JobSpec, Pick,
+    Requirements, Restart, RetryPolicy, RunLimit, Unselectable,
 };
 use dryrack_yaml::{Fields, Node, Report, Tree, name, parse, text, value};
 
@@ -486,8 +486,10 @@ fn project(fields: &Fields<'_>, profile: &Profile, report: &mut Report) -> Optio
     let typed = fields.text("project", "the name of a project", report)?;
     let (quotas, span) = (&profile.policies.quotas, fields.get("project").map_or(fields.place(), |tree| tree.span));
     if quotas.is_empty() {
-        let help = format!("add `policies: {{quotas: {{{typed}: {{gpus: 8}}}}}}`, or leave it out");
-        report.warning(span, "no project has a quota, so `project` has no effect", help);
+        if !profile.scheduler.stages_read(JobField::Project) {
+            let help = format!("add `policies: {{quotas: {{{typed}: {{gpus: 8}}}}}}`, or leave it out");
+            report.warning(span, "no project has a quota, so `project` has no effect", help);
+        }
     } else if !quotas.contains_key(typed) {
         let message = format!("the project `{typed}` has no quota");
         report.unknown(span, message, typed, quotas.keys().map(String::as_str));

@@ -13,6 +13,7 @@ trials! {
         a_profile_that_reads_more_of_jobs_takes_over_a_run,
         an_expression_that_reads_a_job_wrongly_is_pointed_at,
         a_filter_that_judges_no_job_of_the_file_is_told_its_list,
+        a_project_that_a_stage_reads_has_an_effect,
     ]
 }
 
@@ -219,5 +220,17 @@ fn a_filter_that_judges_no_job_of_the_file_is_told_its_list() {
         let is_told = said.contains("the filter `no_pool` judges no job");
         assert_eq!(is_told, !place.is_empty(), "{base}, {jobs}: {said}");
         assert!(said.contains(place) && said.contains(help), "{base}, {jobs}: {said}");
+    }
+}
+
+fn a_project_that_a_stage_reads_has_an_effect() {
+    let filter = "    - {filter: mine, unless: \"job.project == 'red'\", because: mine}\n";
+    let score = "  scorers: [{score: mine, is: \"job.project == 'red' ? 1 : 0\"}]\n";
+    let order = "  order: [{order: mine, is: \"job.project == 'red' ? 0 : 1\"}]\n";
+    let scenario = GANG.replace("count: 24,", "count: 24, project: red,");
+    for (filters, rest, is_unread) in [(filter, "", false), ("", score, false), ("", order, false), ("", "", true)] {
+        let dir = written(&[("mine.profile.yaml", &profile("fifo-skipping", filters, rest)), ("one.yaml", &scenario)]);
+        let said = stderr(dir.path(), &["check", "one.yaml"], 0);
+        assert_eq!(said.contains("`project` has no effect"), is_unread, "{said}");
     }
 }
