@@ -47,8 +47,11 @@ impl NeverRuns {
 /// Why a replica could never be placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NeverFits {
-    /// The leading reason. A reason about a node's state or a hand pick leads only if there is no other.
+    /// The leading reason. A reason about a node's state or a hand pick leads only if there is no other, and so does the
+    /// partition in which the job was tried.
     reason: Reason,
+    /// The leading reason of the profile's own filters, if another reason leads.
+    own: Option<Reason>,
     /// Whether some node might take a part of the job if it were ready and empty.
     has_suitable_nodes: bool,
     /// The leading reason of the other nodes.
@@ -59,10 +62,12 @@ impl NeverFits {
     /// What the reasons of all nodes show.
     pub fn of(reasons: &Histogram) -> NeverFits {
         let reasons = || reasons.iter().map(|(reason, _)| reason);
-        let lasting = reasons().find(|reason| !reason.is_of_state_or_pick());
-        let reason = lasting.or_else(|| reasons().next()).unwrap_or(Reason::NeverFits);
+        let lasting = || reasons().filter(|reason| !reason.is_of_state_or_pick());
+        let within = lasting().find(|reason| *reason != Reason::PartitionMismatch);
+        let reason = within.or_else(|| lasting().next()).or_else(|| reasons().next()).unwrap_or(Reason::NeverFits);
+        let own = lasting().find(|reason| matches!(reason, Reason::Own(_))).filter(|own| *own != reason);
         let has_suitable_nodes = reasons().any(Reason::may_have_room);
-        NeverFits { reason, has_suitable_nodes, others: reasons().find(|reason| !reason.may_have_room()) }
+        NeverFits { reason, own, has_suitable_nodes, others: reasons().find(|reason| !reason.may_have_room()) }
     }
 
     /// Whether the job waits for another job that can never meet the condition, so that the fleet lacks nothing.
@@ -77,18 +82,26 @@ impl NeverFits {
         }
         let others = match self.others {
             None => String::new(),
-            Some(reason) => format!(" (other nodes are not suitable, most often: {})", reason.text()),
+            Some(reason) => format!(" (other nodes are not suitable, {})", self.most_often(reason)),
         };
         format!("the suitable nodes have no room for {tasks} tasks at once, even when empty{others}")
     }
 
     /// Why a job does not fit on the nodes of its flavors.
     pub(super) fn of_flavors(self) -> String {
-        format!("no node that its flavors select has room for it (most often: {})", self.reason.text())
+        format!("no node that its flavors select has room for it ({})", self.most_often(self.reason))
     }
 
     pub(super) fn of_task(self) -> String {
-        format!("no node has everything that the job asks for (most often: {})", self.reason.text())
+        format!("no node has everything that the job asks for ({})", self.most_often(self.reason))
+    }
+
+    /// The most frequent reason, and that of the profile's own filters: the job might fit without them.
+    fn most_often(self, reason: Reason) -> String {
+        match self.own.filter(|own| *own != reason) {
+            None => format!("most often: {}", reason.text()),
+            Some(own) => format!("most often: {}; also: {}", reason.text(), own.text()),
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use crate::cli::{stderr, stdout, written};
 trials! {
     Nothing: [
         a_gang_that_a_filter_refuses_is_told_the_filter,
+        a_filter_is_told_beside_a_more_frequent_reason,
         stages_that_are_expressions_are_compared,
         no_profile_without_a_filter_of_the_file_is_recommended,
         errors_of_a_whole_profile_point_at_the_option,
@@ -53,6 +54,29 @@ fn a_gang_that_a_filter_refuses_is_told_the_filter() {
     let sentence = "the suitable nodes have no room for 2 tasks at once, even when empty (other nodes are not suitable, most \
                     often: refused as gangs_elsewhere by an expression filter of the profile)";
     assert!(said.contains(sentence), "{said}");
+}
+
+/// Two small nodes have too few cores, and the filter refuses the large one. Without the filter, the job runs.
+fn a_filter_is_told_beside_a_more_frequent_reason() {
+    let filter = "    - {filter: mine, unless: \"node.labels.pool == 'big'\", because: no_big}\n";
+    let text = "scenario: A large node that a filter refuses\nprofile: mine.profile.yaml\nnodes:\n  \
+                - {name: small, count: 2, cpus: 4}\n  - {name: big, cpus: 64, labels: {pool: big}}\njobs:\n  \
+                - {name: wide, cpus: 8, duration: 1h}\n";
+    let no_big = "refused as no_big by an expression filter of the profile";
+    let dir = written(&[("mine.profile.yaml", &profile("fifo-skipping", filter, "")), ("one.yaml", text)]);
+    for args in [&["run", "one.yaml"][..], &["trace", "check", "one.yaml"]] {
+        let said = stdout(dir.path(), args, 1);
+        assert!(said.contains(&format!("(most often: too little CPU is free; also: {no_big})")), "{said}");
+    }
+    // Nodes outside the partition of the job do not count.
+    let slurm =
+        "slurm:\n  partitions: [{name: p, default: true, nodes: [big]}, {name: q, nodes: [small-0, small-1]}]\n";
+    let text = format!("{text}{slurm}");
+    let dir = written(&[("mine.profile.yaml", &profile("slurm-22.05", filter, "")), ("one.yaml", &text)]);
+    for args in [&["run", "one.yaml"][..], &["trace", "check", "one.yaml"]] {
+        let said = stdout(dir.path(), args, 1);
+        assert!(said.contains(&format!("(most often: {no_big})")), "{said}");
+    }
 }
 
 fn stages_that_are_expressions_are_compared() {
