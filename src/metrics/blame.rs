@@ -139,11 +139,12 @@ impl WaitAccount {
 }
 
 /// The reason of a hold whose end ends the wait. If the job could be placed later, it is one that can change: the nodes
-/// that can never serve the job do not matter, even if there are more of them.
+/// that can never serve the job do not matter, even if there are more of them. Nor do nodes outside the partition in which
+/// the job was tried, unless there are no others.
 pub(super) fn ended_by(of: &JobSpec, refusal: Refusal, reasons: &Histogram) -> Option<Reason> {
     let led = reasons.iter().next().map(|(reason, _)| reason);
     if refusal != Refusal::Unfit {
-        return led;
+        return reasons.iter().map(|(reason, _)| reason).find(|reason| *reason != Reason::PartitionMismatch).or(led);
     }
     let passing = || reasons.iter().map(|(reason, _)| reason).filter(|reason| !reason.is_for_ever());
     // An instance that does not exist yet is no lost node: the job waits for one that joins, or for one in use.

@@ -66,7 +66,7 @@ pub struct ReplicaAccount {
     pub(super) holding: bool,
     pub(super) placed_last: SimTime,
     pub outcome: Option<Outcome>,
-    /// Why the replica ended. While the replica waits, the leading reason of its wait.
+    /// Why the replica ended. While the replica waits, the reason whose end ends the wait.
     pub reason: Option<Reason>,
     /// Set if the last decision said that the replica would not fit even if every node were ready and empty, or if a limit
     /// keeps it out even if nothing else runs.

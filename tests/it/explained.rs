@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::cli::{empty, stdout};
+use crate::cli::{empty, stdout, written};
 
 trials! {
     Nothing: [
@@ -14,6 +14,7 @@ trials! {
         who_holds_the_turns_of_an_array_is_named,
         each_node_of_two_partitions_counts_once,
         a_partition_that_does_not_allow_the_job_says_why,
+        a_wait_is_told_what_ends_it_and_not_the_most_frequent_reason,
         a_change_that_is_proposed_can_be_made,
         every_node_counts_once_beside_a_reservation,
         no_place_is_named_while_a_rule_holds_a_job,
@@ -346,4 +347,23 @@ fn a_node_counts_once_for_a_reason_and_its_taints_are_named() {
     assert!(text.contains(&format!("smallest change: full would fit without the taint {taints}")), "{text}");
     let said = stdout(dir.path(), &["explain", "events.jsonl", "--job", "large", "--format", "json"], 0);
     assert!(said.contains("\"team=ml:NoSchedule\""), "{said}");
+}
+
+/// Three of four nodes can never serve the job: they are outside its partition, or have GPUs of another type. It waits for
+/// the GPU of the fourth.
+fn a_wait_is_told_what_ends_it_and_not_the_most_frequent_reason() {
+    let slurm = "slurm: {partitions: [{name: p, default: true, nodes: [n-0]}, {name: q, nodes: [n-1, n-2, n-3]}]}\n";
+    for (profile, others) in [(format!("slurm-22.05\n{slurm}"), "l4"), ("fifo\n".to_string(), "a100-80g")] {
+        let nodes = [("n-0", "l4"), ("n-1", others), ("n-2", others), ("n-3", others)];
+        let nodes: Vec<String> = nodes.map(|(name, gpu)| format!("{{name: {name}, gpu: {gpu}, gpus: 1}}")).to_vec();
+        let text = format!(
+            "scenario: One node of four\nprofile: {profile}until: 30m\nnodes: [{}]\njobs:\n  \
+             - {{name: a, gpus: 1, gpu: l4, estimate: 1h, duration: 1h}}\n  \
+             - {{name: b, at: 1s, gpus: 1, gpu: l4, estimate: 1h, duration: 1h}}\nexpect: [jobs_submitted >= 2]\n",
+            nodes.join(", ")
+        );
+        let dir = written(&[("one.yaml", &text)]);
+        let said = stdout(dir.path(), &["run", "one.yaml"], 0);
+        assert!(said.contains("b still waits after 30m: too few GPUs are free"), "{profile}: {said}");
+    }
 }

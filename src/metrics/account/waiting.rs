@@ -27,7 +27,7 @@ impl RunAccount {
         let blame = ended_by.map(|led| self.waits.blame(&self.jobs[attempt.job.index()].spec, led, &self.nodes));
         let is_behind = ended_by == Some(Reason::QueueOrder) && self.waits.join(&self.jobs[attempt.job.index()].spec);
         let replica = self.replica(attempt);
-        (replica.reason, replica.blame, replica.is_behind) = (led, blame, is_behind);
+        (replica.reason, replica.blame, replica.is_behind) = (ended_by, blame, is_behind);
         // A place behind the head of the queue says nothing about the nodes.
         if led != Some(Reason::QueueOrder) {
             let never = (refusal == Refusal::Never).then(|| NeverFits::of(reasons));
