@@ -15,6 +15,7 @@ trials! {
         an_expression_that_reads_a_job_wrongly_is_pointed_at,
         a_filter_that_judges_no_job_of_the_file_is_told_its_list,
         a_project_that_a_stage_reads_has_an_effect,
+        an_order_that_reads_a_task_is_told_the_whole,
     ]
 }
 
@@ -262,4 +263,22 @@ fn a_project_that_a_stage_reads_has_an_effect() {
         let said = stderr(dir.path(), &["check", "one.yaml"], 0);
         assert_eq!(said.contains("`project` has no effect"), is_unread, "{said}");
     }
+}
+
+fn an_order_that_reads_a_task_is_told_the_whole() {
+    for (order, help) in [
+        ("job.gpus", "read `job.total_gpus`"),
+        ("1 + job.ram", "read `job.total_ram`"),
+        ("gpus.free", "only filters and scorers can read it"),
+        ("job.total_gpu", "did you mean `job.total_gpus`?"),
+    ] {
+        let text = profile("fifo-skipping", "", &format!("  order: [{{order: mine, is: {order}}}]\n"));
+        let dir = written(&[("mine.profile.yaml", &text)]);
+        let said = stderr(dir.path(), &["check", "mine.profile.yaml"], 2);
+        assert!(said.contains(help), "{order}: {said}");
+    }
+    let filter = "    - {filter: mine, unless: job.total_cpus > 4, because: mine}\n";
+    let dir = written(&[("mine.profile.yaml", &profile("fifo-skipping", filter, ""))]);
+    let said = stderr(dir.path(), &["check", "mine.profile.yaml"], 2);
+    assert!(said.contains("read `job.cpus * job.tasks`"), "{said}");
 }

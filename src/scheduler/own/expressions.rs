@@ -35,6 +35,12 @@ fn with_help(fault: ExpressionError) -> ExpressionError {
         "nodes with equal state are judged together: give the node a label, and read `node.labels.NAME`"
     } else if is_of("job.name") {
         "jobs that ask for the same are judged together: read `job.user`, `job.project` or `job.queue`"
+    } else if is_of("job.total_gpus") {
+        "it is known only to an `order`: read `job.gpus * job.tasks`"
+    } else if is_of("job.total_cpus") {
+        "it is known only to an `order`: read `job.cpus * job.tasks`"
+    } else if is_of("job.total_ram") {
+        "it is known only to an `order`: read `job.ram * job.tasks`"
     } else if ["job.submitted", "job.waited", "job.ran", "now"].into_iter().any(is_of) {
         "it differs from job to job, or never repeats, so only an `order` can read it"
     } else {
@@ -48,7 +54,22 @@ fn with_help(fault: ExpressionError) -> ExpressionError {
 /// # Errors
 /// The first fault, with its place.
 pub fn check_order(text: &str) -> Result<Expression, ExpressionError> {
-    Expression::new(text, OF_ORDER, Type::Number)
+    Expression::new(text, OF_ORDER, Type::Number).map_err(with_help_for_order)
+}
+
+/// Adds a help text to the error that a variable is unknown in an order, if filters and scorers can read it.
+fn with_help_for_order(fault: ExpressionError) -> ExpressionError {
+    let is_of = |path: &str| fault.message.starts_with(&format!("`{path}`"));
+    let of_task = ["gpus", "cpus", "ram"].into_iter().find(|amount| is_of(&format!("job.{amount}")));
+    let help = match of_task {
+        Some(amount) => format!("read `job.total_{amount}`, the amount of all tasks together"),
+        None if OF_PLACEMENT.iter().any(|variable| is_of(variable.path)) => {
+            "an order compares waiting jobs before it looks at nodes, so only filters and scorers can read it"
+                .to_string()
+        }
+        None => return fault,
+    };
+    ExpressionError { help: Some(help), ..fault }
 }
 
 /// The fields of a job that an expression reads, in order and without duplicates.
