@@ -149,6 +149,11 @@ pub(super) fn terms(
 /// with their own partitions and priorities, which the backfill scheduler starts together.
 fn refuse_sets(fields: &Fields<'_>, sets: &[TaskSet], report: &mut Report) {
     let (key, message, help) = if matches!(fields.get("tasks"), Some(Tree { node: Node::List(_), .. })) {
+        if let [set] = sets {
+            let help = format!("write `tasks: {}`, and the resources of a task beside it", set.tasks);
+            let message = "a list of `tasks` cannot be rehearsed with `slurm:`";
+            return report.error_with_help(fields.key_span("tasks"), message, help);
+        }
         let name = fields.get("name").and_then(Tree::scalar).unwrap_or("job");
         let jobs: Vec<String> =
             sets.iter().map(|set| format!("`{{name: {name}-{}, tasks: {}, ...}}`", set.name, set.tasks)).collect();

@@ -31,7 +31,7 @@ pub(super) fn read(fields: &Fields<'_>, world: &mut World, report: &mut Report) 
             let help = format!(
                 "leave `{key}` out; `on:` restricts the nodes, and `gang: spread` places each task on a separate node"
             );
-            let message = format!("`{key}` is ambiguous for a gang of unequal tasks");
+            let message = format!("`{key}` is ambiguous for {}", called(fields));
             report.error_with_help(fields.key_span(key), message, help);
         }
     }
@@ -54,6 +54,17 @@ pub(super) fn read(fields: &Fields<'_>, world: &mut World, report: &mut Report) 
         return Demand::of(TaskDemand::cpu_only(dryrack_units::MilliCpu::ZERO));
     }
     Demand { gang, pick: demand::picked(fields, world, report), ..Demand::of(Arc::<[TaskSet]>::from(sets)) }
+}
+
+/// What makes the demand one of sets, as the file states it.
+fn called(fields: &Fields<'_>) -> String {
+    match fields.get("gang").and_then(Tree::scalar) {
+        _ if matches!(fields.get("tasks"), Some(Tree { node: Node::List(_), .. })) => {
+            "a job with a list of `tasks`".to_string()
+        }
+        _ if fields.has("min_tasks") => "a job with `min_tasks`".to_string(),
+        gang => format!("a job with `gang: {}`", gang.unwrap_or("pack")),
+    }
 }
 
 fn of_list(
