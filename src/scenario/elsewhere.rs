@@ -9,6 +9,7 @@ pub(super) fn elsewhere(what: &str, key: &str) -> Option<(&'static str, &'static
         "a node" => &NODE,
         "a scenario file" => &FILE,
         "a fault" => &FAULT,
+        "a group of GPUs" => &GROUP,
         _ if what.starts_with("an expectation") => &EXPECTATION,
         _ => return None,
     };
@@ -86,6 +87,11 @@ pub(super) const NODE: [Synonyms; 5] = [
     ("cpus", &["cores", "ncpus", "numcpus", "vcpus"], "write `cpus: 64`"),
     ("ram", &["mem", "memory", "realmemory"], "write `ram: 512GiB`"),
     ("name", &["nodename", "hostname", "host"], "write `name: alpha`"),
+];
+
+pub(super) const GROUP: [Synonyms; 2] = [
+    ("type", &["gpu", "model", "name", "kind"], "write the type of the GPUs as `type: a100-80g`"),
+    ("count", &["gpus", "number", "num", "n"], "write the number of GPUs as `count: 4`"),
 ];
 
 pub(super) const FILE: [Synonyms; 10] = [

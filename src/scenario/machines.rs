@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::elsewhere::elsewhere;
 use super::money;
 use dryrack_catalog::{self as catalog, ComputeCapability, CpuArch, Os, Vendor};
 use dryrack_fleet::{GpuShape, ISLANDS_LABEL, NodeShape, Power, RESTRICTED_CORES_LABEL, read_islands};
@@ -305,7 +306,7 @@ fn gpu_group(tree: &Tree, report: &mut Report) -> Vec<GpuShape> {
         return name.and_then(|name| one_gpu(name, None, tree, report)).into_iter().collect();
     }
     let known = ["type", "count", "memory", "vendor", "unified", "compute_capability", "architecture"];
-    let Some(fields) = Fields::read(tree, "a group of GPUs", &known, report) else { return Vec::new() };
+    let Some(fields) = Fields::read_with(tree, "a group of GPUs", &known, elsewhere, report) else { return Vec::new() };
     let kind = fields.require("type", "a100-80g", report);
     let count = if fields.has("count") { fields.count("count", 1, report) } else { Some(1) };
     let (Some(kind), Some(count)) = (kind, count) else { return Vec::new() };

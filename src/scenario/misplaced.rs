@@ -42,7 +42,7 @@ pub(super) fn home(what: &str, key: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::elsewhere::{EXPECTATION, FAULT, FILE, JOB, NODE};
+    use super::super::elsewhere::{EXPECTATION, FAULT, FILE, GROUP, JOB, NODE};
     use super::*;
 
     #[test]
@@ -53,6 +53,7 @@ mod tests {
             ("a scenario file", &FILE),
             ("a fault", &FAULT),
             ("an expectation", &EXPECTATION),
+            ("a group of GPUs", &GROUP),
         ];
         for (what, synonyms) in kinds {
             let shape = SHAPES.iter().find(|shape| shape.called.contains(&what)).expect("it has a shape");
