@@ -11,14 +11,14 @@ use super::core::Core;
 use super::core::nodes::noticed;
 use super::core::store::{DependencyState, Replica, ReplicaIndex, Wait};
 use super::core::timer::Timer;
-use super::flow::{Flow, Held};
+use super::flow::{Flow, RefusedJob};
 use dryrack_event::{Command, Event, Histogram, Lifecycle, Outcome, Phase, Reason, Refusal};
 use dryrack_fleet::{NodeState, Placement};
 use dryrack_ids::{AttemptId, JobId, NodeId};
 use dryrack_lifecycle::is_attempt_edge;
 use dryrack_planted::planted;
 use dryrack_policy::Next;
-use dryrack_scheduler::Candidate;
+use dryrack_scheduler::{Candidate, GangPart};
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::{Ending, JobSpec, PolicyMode, UtilizationPolicy};
 
@@ -29,7 +29,7 @@ pub(crate) const STOPS_ASKED_FOR: u8 = 20;
 pub(crate) trait Attempts: Flow {
     /// Submits a job.
     fn submit(&mut self, core: &mut Core, job: JobId, spec: &Arc<JobSpec>) {
-        let refused = core.refused_picks(spec);
+        let refused = core.refused_picks(spec).map(RefusedJob::for_its_picks).or_else(|| self.refuses(core, spec));
         let line = self.line_of(core, spec.queue.as_ref());
         core.add_job(spec, line);
         if refused.is_none() {
@@ -40,21 +40,24 @@ pub(crate) trait Attempts: Flow {
     }
 
     /// Adds all replicas of a new job, each of which waits for its own place.
-    fn submit_replicas(&mut self, core: &mut Core, job: JobId, refused: Option<Held>) {
+    fn submit_replicas(&mut self, core: &mut Core, job: JobId, refused: Option<RefusedJob>) {
         // A service that has no requests may have no replica. It still stays alive.
         let record = &mut core.store[job];
         record.parked = record.live == 0 && refused.is_none();
-        if record.live == 0 && refused.is_some() {
-            return core.end_job(job, Outcome::Refused, Reason::PickRefused);
+        if let (0, Some(RefusedJob { outcome, because, .. })) = (record.live, &refused) {
+            return core.end_job(job, *outcome, *because);
         }
         for number in 0..core.store[job].spec.replicas {
             let index = core.add_replica(job, number);
             match &refused {
                 None => self.begin(core, index),
-                Some(held) => {
+                Some(RefusedJob { held, outcome, because, demand }) => {
+                    if let Some(demand) = demand {
+                        core.examine_part_if_watched(index, demand, GangPart::Whole);
+                    }
                     // The reason is logged first, as for every replica that ends without having run.
                     core.hold(index, held.clone());
-                    self.end(core, index, Outcome::Refused, Reason::PickRefused);
+                    self.end(core, index, *outcome, *because);
                 }
             }
         }

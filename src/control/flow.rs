@@ -24,6 +24,21 @@ use dryrack_workload::{Demand, JobSpec};
 /// The time at which something is due, and the reason.
 pub(crate) type Due = (SimTime, &'static str);
 
+/// Why a job is refused at submission, and how it ends.
+pub(crate) struct RefusedJob {
+    pub held: Held,
+    pub outcome: Outcome,
+    pub because: Reason,
+    /// The demand that never fits. `None` if the hand pick is refused.
+    pub demand: Option<Arc<Demand>>,
+}
+
+impl RefusedJob {
+    pub fn for_its_picks(held: Held) -> RefusedJob {
+        RefusedJob { held, outcome: Outcome::Refused, because: Reason::PickRefused, demand: None }
+    }
+}
+
 /// How to continue after a visitor has seen a waiting replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Visit {
@@ -70,9 +85,14 @@ pub(crate) trait Flow {
     /// Asserts, at the end of a run, that no replica waits although the fleet has room for it.
     fn check_nothing_waits_in_vain(&self, core: &Core);
 
-    /// Submits a job whose record is in the store and which has no replicas yet. `refused` is the reason if the job is
+    /// Why the flow refuses a job at submission. `None` if it does not.
+    fn refuses(&mut self, _core: &Core, _spec: &JobSpec) -> Option<RefusedJob> {
+        None
+    }
+
+    /// Submits a job whose record is in the store and which has no replicas yet. `refused` says why if the job is
     /// refused.
-    fn submitted(&mut self, core: &mut Core, job: JobId, refused: Option<Held>) {
+    fn submitted(&mut self, core: &mut Core, job: JobId, refused: Option<RefusedJob>) {
         self.submit_replicas(core, job, refused);
     }
 

@@ -99,9 +99,10 @@ fn place_before(records: &[Record], attempt: AttemptId) -> Option<&Placement> {
 }
 
 /// Reasons that only Slurm's flow gives: it checks limits before it asks the scheduler, and keeps nodes for other jobs.
-const OF_SLURM: [Reason; 15] = [
+const OF_SLURM: [Reason; 16] = [
     Reason::PartitionTimeLimit,
     Reason::PartitionNodeLimit,
+    Reason::PartitionConfig,
     Reason::AccountNotAllowed,
     Reason::QosNotAllowed,
     Reason::HeldForPriority,

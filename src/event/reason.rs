@@ -58,6 +58,7 @@ macro_rules! reasons {
                             | Reason::PartitionMismatch
                             | Reason::PartitionTimeLimit
                             | Reason::PartitionNodeLimit
+                            | Reason::PartitionConfig
                             | Reason::AccountNotAllowed
                             | Reason::QosNotAllowed
                             | Reason::HeldForPriority
@@ -176,6 +177,7 @@ macro_rules! reasons {
                         Reason::ArrayTaskLimit
                             | Reason::PartitionTimeLimit
                             | Reason::PartitionNodeLimit
+                            | Reason::PartitionConfig
                             | Reason::QosMaxWall
                             | Reason::QosMaxTresPerJob
                             | Reason::WaitingForQuota
@@ -443,7 +445,8 @@ reasons! {
     // Reasons of Slurm, with its own names for them:
     PartitionMismatch => "partition_mismatch", "outside the partition in which the job was tried";
     PartitionTimeLimit => "partition_time_limit", "PartitionTimeLimit: its time limit exceeds that of its partition";
-    PartitionNodeLimit => "partition_node_limit", "PartitionNodeLimit: asks for more or fewer nodes than its partition allows";
+    PartitionNodeLimit => "partition_node_limit", "PartitionNodeLimit: asks for more or fewer nodes than its partition allows or has";
+    PartitionConfig => "partition_config", "PartitionConfig: asks for more cores than its partition has";
     AccountNotAllowed => "account_not_allowed", "AccountNotAllowed: its partition does not allow its account";
     HeldForPriority => "held_for_priority",
         "ReqNodeNotAvail: kept for a job ahead of it in another partition";

@@ -162,7 +162,9 @@ fn limited_by(job: &JobSpec, reason: Reason) -> Option<String> {
     let named = |what: &str, name: Option<&Arc<str>>| name.map(|name| format!("{what} `{name}`"));
     match reason {
         Reason::QuotaExceeded => named("project", job.project.as_ref()),
-        Reason::PartitionTimeLimit | Reason::PartitionNodeLimit => named("partition", slurm?.partition.as_ref()),
+        Reason::PartitionTimeLimit | Reason::PartitionNodeLimit | Reason::PartitionConfig => {
+            named("partition", slurm?.partition.as_ref())
+        }
         Reason::WaitingForQuota | Reason::ExceedsMaxQuota => {
             named("queue", job.queued.as_ref().map(|part| &part.workload.queue))
         }

@@ -150,17 +150,16 @@ fn a_partition_that_does_not_allow_the_job_says_why() {
     }
 }
 
-/// `wide` needs two nodes of the partition, which has one.
+/// `wide` needs the memory of two nodes, and the partition has one.
 const CHANGES: &str = "\
 scenario: Nodes outside what the jobs ask for
 profile: slurm-22.05-builtin
 slurm: {partitions: [{name: one, nodes: [n1], default: true}]}
-nodes: [{name: n1, cpus: 8}, {name: n2, cpus: 8}]
+nodes: [{name: n1, cpus: 8, ram: 8GiB}, {name: n2, cpus: 8, ram: 8GiB}]
 jobs:
-  - {name: wide, tasks: 2, gang: spread, cpus: 8, estimate: 1h, duration: 1m}
+  - {name: wide, tasks: 2, cpus: 4, ram: 8GiB, estimate: 1h, duration: 1m}
 unplaced: ignore
-until: 1h
-expect: [{job: wide, is: pending, until: 1h}]
+expect: [{job: wide, is: never_fits, by: 0s}]
 ";
 
 const PICKED: &str = "\

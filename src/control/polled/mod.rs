@@ -36,7 +36,7 @@ use std::sync::Arc;
 use crate::attempts::Attempts;
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
-use crate::flow::{Due, Flow, Held};
+use crate::flow::{Due, Flow, RefusedJob};
 use crate::polled::submitted::part;
 use clock::LoopKind;
 use dryrack_event::{Lifecycle, Outcome, Phase, Reason};
@@ -69,8 +69,8 @@ impl Flow for Polled {
         self.assert_no_run_waits_in_vain(core);
     }
 
-    fn submitted(&mut self, core: &mut Core, job: JobId, refused: Option<Held>) {
-        self.at(core).submit_run(core, job, refused);
+    fn submitted(&mut self, core: &mut Core, job: JobId, refused: Option<RefusedJob>) {
+        self.at(core).submit_run(core, job, refused.map(|refused| refused.held));
     }
 
     fn fact(&mut self, core: &mut Core, index: ReplicaIndex, attempt: AttemptId, fact: Lifecycle) {

@@ -35,7 +35,7 @@ use super::clocks::Clocks;
 use super::core::Core;
 use super::core::store::{Replica, ReplicaIndex, Wait};
 use super::core::timer::Timer;
-use super::flow::{Due, Flow, Visitor, WaitingChanges, visit_in_order};
+use super::flow::{Due, Flow, RefusedJob, Visitor, WaitingChanges, visit_in_order};
 use super::outside::DecidedOutside;
 use super::pass::{PassState, SeenByPass};
 use super::pass_options::Trigger;
@@ -132,6 +132,10 @@ impl Queue {
 }
 
 impl Flow for Queue {
+    fn refuses(&mut self, core: &Core, spec: &JobSpec) -> Option<RefusedJob> {
+        self.refused_by_slurm(core, spec)
+    }
+
     fn queue_up(&mut self, core: &mut Core, index: ReplicaIndex) {
         match core.store[index].analysed {
             true => self.enter_queue(core, index),

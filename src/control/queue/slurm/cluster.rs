@@ -62,6 +62,7 @@ impl Slurm {
             nodes: Vec::new(),
             bits: Vec::new(),
             has: Requested::default(),
+            cpu: 0,
         };
         let partitions = match options.partitions.is_empty() {
             true => vec![section(Partition::of_all_nodes())],
@@ -106,6 +107,7 @@ impl Slurm {
             section.nodes.iter().for_each(|node| insert(&mut section.bits, *node));
             section.has = Requested::default();
             section.nodes.iter().for_each(|node| add(&mut section.has, core, *node));
+            section.cpu = section.nodes.iter().map(|node| core.fleet.node(*node).shape.cpu_capacity().get()).sum();
         }
         let reservations = core.profile.slurm.iter().flat_map(|slurm| &slurm.reservations);
         for (reserved, options) in self.reservations.iter_mut().zip(reservations) {
@@ -130,7 +132,8 @@ impl Slurm {
 
     /// Why a partition does not allow a job. `None` if it does.
     pub fn why_not_allowed(&self, spec: &JobSpec, section: usize) -> Option<Reason> {
-        why_not_allowed(&self.partitions[section].options, spec)
+        let section = &self.partitions[section];
+        why_not_allowed(&section.options, spec).or_else(|| why_too_large(section, spec))
     }
 
     /// The index of a job's advance reservation.
@@ -166,9 +169,7 @@ pub fn why_not_allowed(partition: &Partition, spec: &JobSpec) -> Option<Reason> 
     if partition.max_time.is_some_and(|most| limit > most) {
         return Some(Reason::PartitionTimeLimit);
     }
-    let is_outside = partition.max_nodes.is_some_and(|most| nodes > u64::from(most))
-        || partition.min_nodes.is_some_and(|least| nodes < u64::from(least));
-    if is_outside {
+    if is_outside(partition, nodes) {
         return Some(Reason::PartitionNodeLimit);
     }
     let terms = spec.slurm.as_ref();
@@ -182,6 +183,26 @@ pub fn why_not_allowed(partition: &Partition, spec: &JobSpec) -> Option<Reason> 
         return Some(Reason::AccountNotAllowed);
     }
     None
+}
+
+/// Whether a partition does not allow this number of nodes.
+pub fn is_outside(partition: &Partition, nodes: u64) -> bool {
+    partition.max_nodes.is_some_and(|most| nodes > u64::from(most))
+        || partition.min_nodes.is_some_and(|least| nodes < u64::from(least))
+}
+
+/// Why a partition is too small for a job that names no other. `None` if the numbers of its nodes and cores are
+/// enough. Slurm keeps such a job waiting. If only the nodes are too small, it refuses the job.
+fn why_too_large(section: &Section, spec: &JobSpec) -> Option<Reason> {
+    let names = spec.slurm.as_ref().and_then(|terms| terms.partition.as_deref());
+    if names.is_some_and(|names| names.contains(',')) {
+        return None;
+    }
+    if requested(spec).nodes > section.has.nodes {
+        return Some(Reason::PartitionNodeLimit);
+    }
+    let group = spec.demand.task_group()?;
+    (u64::from(group.tasks).saturating_mul(group.task.cpu.get()) > section.cpu).then_some(Reason::PartitionConfig)
 }
 
 fn add(sum: &mut Requested, core: &Core, node: NodeId) {

@@ -22,6 +22,7 @@ mod preempt;
 mod preemptor;
 mod priority;
 mod section;
+mod submission;
 mod usage;
 mod visits;
 

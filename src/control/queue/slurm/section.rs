@@ -11,6 +11,8 @@ pub struct Section {
     /// The same nodes as bits.
     pub bits: Vec<u64>,
     pub has: Requested,
+    /// The cores of all nodes, in thousandths.
+    pub cpu: u64,
     /// The priority factor of the partition, relative to the largest factor of all partitions.
     pub factor: f64,
 }
