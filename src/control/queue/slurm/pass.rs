@@ -73,9 +73,9 @@ enum Lacks {
     /// Nodes that reservations keep from the job. The others are not enough even if nothing runs on them, so the job is
     /// passed over.
     ReservedNodes,
-    /// Another partition. The nodes of this one are not enough even if nothing runs on them and all are ready, so the job
-    /// is passed over.
-    Partition,
+    /// Another partition or reservation. The nodes of this one are not enough even if nothing runs on them and all are
+    /// ready, so the job is passed over.
+    SuitableNodes,
 }
 
 impl Queue {
@@ -197,7 +197,7 @@ impl Queue {
                 self.choose(own);
                 self.start(core, index, candidate);
             }
-            Err(Refused { held, lacks: Lacks::Partition }) => {
+            Err(Refused { held, lacks: Lacks::SuitableNodes }) => {
                 self.say(core, own, Said::NeverFits(held), unsaid);
             }
             Err(Refused { held, lacks: Lacks::ReservedNodes }) => {
@@ -262,7 +262,10 @@ fn decide_on(
         core.examine_if_watched(index, |_| None);
         return match core.decide_now(index, 1) {
             Decision::Place(mut candidates) => Ok(candidates.swap_remove(0)),
-            Decision::Refuse { refusal, reasons } => Err(Refused { held: (refusal, reasons), lacks: Lacks::Room }),
+            Decision::Refuse { refusal, reasons } => {
+                let lacks = if refusal == Refusal::Never { Lacks::SuitableNodes } else { Lacks::Room };
+                Err(Refused { held: (refusal, reasons), lacks })
+            }
         };
     }
     if let Some(candidate) = place_on(core, index, &left) {
@@ -287,10 +290,10 @@ fn decide_on(
         Decision::Place(_) => None,
     };
     let held = with_closed(core, &demand, of_all, &closed);
-    let lacks = match (own.is_one_of_several && held.0 == Refusal::Never, lacks_reserved_nodes) {
-        (true, _) => Lacks::Partition,
-        (false, true) => Lacks::ReservedNodes,
-        (false, false) => Lacks::Room,
+    let lacks = match (held.0, lacks_reserved_nodes) {
+        (Refusal::Never, _) => Lacks::SuitableNodes,
+        (Refusal::Unfit, true) => Lacks::ReservedNodes,
+        (Refusal::Unfit, false) => Lacks::Room,
     };
     Err(Refused { held, lacks })
 }
