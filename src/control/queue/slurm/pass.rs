@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::cluster::requested;
 use super::partitions::{Said, Unsaid};
 use super::visits::{Grounds, Outlook, Visit, Walk};
 use super::{Ground, InPartition};
@@ -17,7 +18,7 @@ use crate::queue::slots::bits::{contains, word_count};
 use crate::queue::slots::plain::{Nodes, fleet_with_only};
 use crate::queue::slots::time::{SECOND, down_to, limit_of};
 use dryrack_event::{Reason, Refusal};
-use dryrack_fleet::NodeStatus;
+use dryrack_fleet::{NodeState, NodeStatus};
 use dryrack_ids::NodeId;
 use dryrack_scheduler::slurm::demand_in;
 use dryrack_scheduler::{
@@ -70,9 +71,9 @@ struct Refused {
 enum Lacks {
     /// Nodes that others use. The rest of the partition waits behind the job, or the other jobs of its reservation.
     Room,
-    /// Nodes that reservations keep from the job. The others are not enough even if nothing runs on them, so the job is
-    /// passed over.
-    ReservedNodes,
+    /// Nodes that reservations keep from the job, or that are not ready. The others are not enough even if nothing runs on
+    /// them, so the job is passed over.
+    UnavailableNodes,
     /// Another partition or reservation. The nodes of this one are not enough even if nothing runs on them and all are
     /// ready, so the job is passed over.
     SuitableNodes,
@@ -200,7 +201,7 @@ impl Queue {
             Err(Refused { held, lacks: Lacks::SuitableNodes }) => {
                 self.say(core, own, Said::NeverFits(held), unsaid);
             }
-            Err(Refused { held, lacks: Lacks::ReservedNodes }) => {
+            Err(Refused { held, lacks: Lacks::UnavailableNodes }) => {
                 self.say(core, own, Said::PassedOver(held), unsaid);
             }
             Err(Refused { held, lacks: Lacks::Room }) => {
@@ -263,7 +264,7 @@ fn decide_on(
         return match core.decide_now(index, 1) {
             Decision::Place(mut candidates) => Ok(candidates.swap_remove(0)),
             Decision::Refuse { refusal, reasons } => {
-                let lacks = if refusal == Refusal::Never { Lacks::SuitableNodes } else { Lacks::Room };
+                let lacks = lacks(core, (index, refusal), &open, &left);
                 Err(Refused { held: (refusal, reasons), lacks })
             }
         };
@@ -291,11 +292,25 @@ fn decide_on(
     };
     let held = with_closed(core, &demand, of_all, &closed);
     let lacks = match (held.0, lacks_reserved_nodes) {
-        (Refusal::Never, _) => Lacks::SuitableNodes,
-        (Refusal::Unfit, true) => Lacks::ReservedNodes,
-        (Refusal::Unfit, false) => Lacks::Room,
+        (Refusal::Unfit, true) => Lacks::UnavailableNodes,
+        (refusal, _) => lacks(core, (index, refusal), &open, &left),
     };
     Err(Refused { held, lacks })
+}
+
+/// What would let a job start that may use the `open` nodes, of which those that are `left` are not kept for jobs ahead of
+/// it. If fewer nodes are left and ready than the job asks for, Slurm does not look further, and the jobs behind it wait.
+fn lacks(core: &Core, (index, refusal): (ReplicaIndex, Refusal), open: &[NodeId], left: &[NodeId]) -> Lacks {
+    let is_ready = |node: &&NodeId| core.fleet.node(**node).status.state == NodeState::Ready;
+    let has_others = || {
+        let asked = requested(&core.store.job_of(index).spec).nodes;
+        left.iter().filter(is_ready).count() as u64 >= asked && open.iter().any(|node| !is_ready(&node))
+    };
+    match refusal {
+        Refusal::Never => Lacks::SuitableNodes,
+        Refusal::Unfit if has_others() && !would_fit_on_empty(core, index, open) => Lacks::UnavailableNodes,
+        Refusal::Unfit => Lacks::Room,
+    }
 }
 
 /// The reasons of all nodes, in which each closed node counts with the reason for which it is closed. A closed node that
