@@ -14,6 +14,8 @@ use dryrack_engine::Progress;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How often the display is refreshed.
 const EVERY: Duration = Duration::from_millis(200);
+/// How often the display is drawn at most, however fast a bar moves.
+const DRAWN_PER_SECOND: u8 = 5;
 
 /// The terminal that shows the progress.
 struct Audience {
@@ -23,7 +25,7 @@ struct Audience {
 
 fn audience() -> Option<Audience> {
     let looks = std::io::stderr().is_terminal();
-    looks.then(|| Audience { target: ProgressDrawTarget::stderr(), patience: PATIENCE })
+    looks.then(|| Audience { target: ProgressDrawTarget::stderr_with_hz(DRAWN_PER_SECOND), patience: PATIENCE })
 }
 
 /// Does `work` with a progress bar. `work` advances the bar up to `most`; `what` names the things that are counted.
@@ -50,13 +52,18 @@ fn line<T>(
     work: impl FnOnce() -> T,
 ) -> T {
     let bar = ProgressBar::with_draw_target(Some(WHOLE), ProgressDrawTarget::hidden());
-    bar.set_style(with_rest("{msg}, {elapsed}{rest}", |rate| {
+    let style = with_rest("{said}, {elapsed}{rest}", |rate| {
         let percent = rate * 100.0 / WHOLE as f64;
         format!("{percent:.0$}% a second", if percent < 1.0 { 2 } else { 1 })
+    });
+    // A message of the bar would be drawn as soon as it is set, before the new position.
+    let text = Arc::new(Mutex::new(String::new()));
+    let drawn = Arc::clone(&text);
+    bar.set_style(style.with_key("said", move |_: &ProgressState, out: &mut dyn Write| {
+        let _infallible = out.write_str(&drawn.lock().unwrap_or_else(PoisonError::into_inner));
     }));
     let draw = |bar: &ProgressBar| {
-        // Setting a message also draws it.
-        bar.set_message(said());
+        *text.lock().unwrap_or_else(PoisonError::into_inner) = said();
         advance(bar, (share() * WHOLE as f64) as u64);
     };
     shown(audience, &bar, draw, |_| work())
@@ -117,7 +124,6 @@ fn count_runs<T>(audience: Option<Audience>, runs: u64, work: impl FnOnce(&RunCo
     let draw = |bar: &ProgressBar| {
         // A run that has just ended counts neither in part nor as a whole for a moment.
         advance(bar, bar.position().max(count.parts()).min(runs * PARTS));
-        bar.tick();
     };
     shown(audience, &bar, draw, |_| work(&count))
 }
@@ -158,12 +164,13 @@ fn bar_style(what: &str) -> ProgressStyle {
     with_rest(&template, per_time)
 }
 
-/// Sets the position of a bar that moves steadily. The rate leaves out the time before the first part is done, in which files
-/// are read.
+/// Sets the position of a bar that moves steadily, and draws it once. The rate leaves out the time before the first part is
+/// done, in which files are read.
 fn advance(bar: &ProgressBar, to: u64) {
-    match bar.position() == 0 && to > 0 {
-        true => begin_at(bar, to),
-        false => bar.set_position(to),
+    let begins = bar.position() == 0 && to > 0;
+    bar.update(|state| state.set_pos(to));
+    if begins {
+        bar.reset_eta();
     }
 }
 
@@ -286,6 +293,17 @@ mod tests {
             *at.lock().expect("nobody panics with it") = "2d";
             wait_for(&kept, "2d of the run");
         });
+    }
+
+    #[test]
+    fn each_refresh_is_drawn_once() {
+        let kept = CapturedTerm::default();
+        let asked = AtomicU64::new(0);
+        let said = || format!("look {} of", asked.fetch_add(1, Ordering::Relaxed));
+        let share = || 0.1 * asked.load(Ordering::Relaxed) as f64;
+        line(kept.audience(), (said, share), || wait_for(&kept, "look 3 of"));
+        let drawn = |look: u64| kept.text().matches(&format!("look {look} of")).count();
+        assert_eq!([0, 1, 2].map(drawn), [1, 1, 1], "{}", kept.text());
     }
 
     #[test]

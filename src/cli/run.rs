@@ -288,11 +288,19 @@ fn unreadable(error: &TraceError) -> Failure {
 
 /// Does the work and shows its progress.
 fn with_progress<T>(progress: &Progress, work: impl FnOnce() -> T) -> Result<T, String> {
-    let said = || match progress.step() {
-        0 => "beginning".to_string(),
-        steps => format!("at {} of the run{}, {steps} steps", progress.at(), percent(progress.share())),
-    };
+    let said = || progress_text(progress.step(), progress.at(), progress.share());
     with_share(said, || progress.share(), || guarded(work))
+}
+
+/// Simulated time is given in whole seconds, because shorter parts of it change too fast to be read.
+fn progress_text(steps: u64, at: SimTime, share: f64) -> String {
+    match steps {
+        0 => "beginning".to_string(),
+        _ => {
+            let second = SimTime::from_secs(at.as_nanos() / 1_000_000_000);
+            format!("at {second} of the run{}, {steps} steps", percent(share))
+        }
+    }
 }
 
 /// Such as `, 41% done`; empty if it is not known.
@@ -434,5 +442,12 @@ mod tests {
         };
         let command = overrides.repeat(Path::new("a b.yaml"), 3);
         assert_eq!(command, "dryrack run 'a b.yaml' --seed 3 --profile pack --set 'scenario=it'\\''s so'");
+    }
+
+    #[test]
+    fn the_progress_of_a_run_is_in_whole_seconds() {
+        let at = SimTime::from_nanos(3_605_718_297_600);
+        assert_eq!(progress_text(7, at, 0.419), "at 1h00m05s of the run, 41% done, 7 steps");
+        assert_eq!(progress_text(0, SimTime::ZERO, 0.0), "beginning");
     }
 }
