@@ -36,7 +36,7 @@ pub use mig::{MigProfile, mig_part, mig_profile, mig_profiles};
 pub use model::{Model, Weights, model, models};
 pub use reported::gpu_reported;
 use row::{Row, rows};
-pub use similar::{SimilarGpus, similar_gpus};
+pub use similar::{SimilarGpus, similar_gpus, stated_memory};
 pub use speeds::{Figure, Work, figures, figures_of_both};
 
 /// A kind of GPU. A row of `gpus.csv`.

@@ -29,17 +29,16 @@ const MAKERS: [&str; 10] =
 /// apart.
 const LONG_WORD: usize = 3;
 
-/// The GPUs among `own`, the types of a file, and those of the catalog. If some of `own` may be meant, only these.
+/// The GPUs among `own`, the types of a file, and those of the catalog. If some of `own` may be meant, only these, unless
+/// the name states a memory size that only others have.
 pub fn similar_gpus<'a>(name: &str, own: impl IntoIterator<Item = &'a str>) -> SimilarGpus<'a> {
     let own: BTreeSet<&str> = own.into_iter().collect();
     let of_catalog = || gpus().iter().map(|model| model.name);
-    let meant_of = |names: Vec<&'a str>| {
-        let meant: Vec<&'a str> = names.into_iter().filter(|gpu| may_mean(name, gpu)).collect();
-        let of_size: Vec<&'a str> = meant.iter().copied().filter(|gpu| has_same_size(name, gpu)).collect();
-        if of_size.is_empty() { meant } else { of_size }
-    };
-    let meant = meant_of(own.iter().copied().collect());
-    let meant = if meant.is_empty() { meant_of(of_catalog().collect()) } else { meant };
+    let own_meant: Vec<&'a str> = own.iter().copied().filter(|gpu| may_mean(name, gpu)).collect();
+    let known_meant: Vec<&'a str> = of_catalog().filter(|gpu| may_mean(name, gpu)).collect();
+    let of_size = |meant: &[&'a str]| meant.iter().copied().filter(|gpu| has_same_size(name, gpu)).collect();
+    let ways: [Vec<&'a str>; 4] = [of_size(&own_meant), of_size(&known_meant), own_meant, known_meant];
+    let meant = ways.into_iter().find(|meant| !meant.is_empty()).unwrap_or_default();
     let near = if meant.is_empty() { near(name, own.into_iter().chain(of_catalog()).collect()) } else { Vec::new() };
     SimilarGpus { meant, near }
 }
@@ -107,10 +106,24 @@ fn memory_of(word: &str) -> Option<u32> {
     digits.parse().ok().filter(|_| is_unit)
 }
 
-/// Whether both names state nearly the same memory size.
+/// The GiB of memory that a name states with a unit, such as the 48 of `dragon-48gb`.
+pub fn stated_memory(name: &str) -> Option<u32> {
+    words(name).iter().find_map(|word| memory_of(word))
+}
+
+/// Whether both names state nearly the same memory size. The size may lack its unit, as in `a100_40`.
 fn has_same_size(name: &str, gpu: &str) -> bool {
-    let size = |name: &str| words(name).iter().find_map(|word| memory_of(word));
-    size(name).zip(size(gpu)).is_some_and(|(one, other)| one.abs_diff(other) <= 1)
+    let without_unit = || {
+        let words = words(name);
+        let is_number = |word: &str| word.bytes().all(|letter| letter.is_ascii_digit());
+        let of_pair = |pair: &[String]| {
+            let ends_series = pair[0].contains(|letter: char| letter.is_ascii_digit()) && !is_number(&pair[0]);
+            if ends_series && is_number(&pair[1]) { pair[1].parse().ok() } else { None }
+        };
+        words.windows(2).find_map(of_pair)
+    };
+    let size = stated_memory(name).or_else(without_unit);
+    size.zip(stated_memory(gpu)).is_some_and(|(one, other): (u32, u32)| one.abs_diff(other) <= 1)
 }
 
 /// Whether a name may mean this GPU.
@@ -178,7 +191,7 @@ mod tests {
     /// 6000 are none of the GPUs of the catalog.
     #[test]
     fn another_product_is_never_taken_for_a_gpu_that_is_spelled_similarly() {
-        let rows: [(&str, &[&str]); 31] = [
+        let rows: [(&str, &[&str]); 35] = [
             ("h100_nvl", &["h100-80g"]),
             ("nvidia_h100_nvl", &["h100-80g"]),
             ("H100-SXM", &["h100-80g"]),
@@ -188,6 +201,10 @@ mod tests {
             ("a100-81g", &["a100-80g"]),
             ("a100-80gg", &["a100-80g"]),
             ("h100-80", &["h100-80g"]),
+            ("a100_40", &["a100-40g"]),
+            ("NVIDIA A100 80", &["a100-80g"]),
+            ("a100_8", &["a100-40g", "a100-80g"]),
+            ("a100-40gb", &["a100-40g"]),
             ("rtx_4090_d", &["rtx-4090"]),
             ("4090", &["rtx-4090"]),
             ("rtx-4900", &["rtx-4090"]),
@@ -236,6 +253,9 @@ mod tests {
     #[test]
     fn the_types_of_a_file_come_first() {
         assert_eq!(similar_gpus("a100_x", ["a100-80g", "l4"]).meant, ["a100-80g"]);
+        assert_eq!(similar_gpus("a100_80", ["a100-80g", "l4"]).meant, ["a100-80g"]);
+        assert_eq!(similar_gpus("a100_40", ["a100-80g", "l4"]).meant, ["a100-40g"], "these have less memory");
+        assert_eq!(similar_gpus("a100_60", ["a100-80g", "l4"]).meant, ["a100-80g"], "no A100 has this memory");
         assert_eq!(similar_gpus("fast-gup", ["fast-gpu"]).meant, ["fast-gpu"]);
         assert_eq!(similar_gpus("rtxpro6000", ["rtxpro5000"]).near, ["rtxpro5000", "rtx-3090", "rtx-4080", "rtx-4090"]);
     }

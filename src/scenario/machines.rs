@@ -204,7 +204,9 @@ fn gpus(fields: &Fields<'_>, shape: &mut NodeShape, report: &mut Report) {
         (Some(tree), kind) => {
             let Some(count) = value::<u32>(tree, report) else { return };
             let one = match kind {
-                Some(kind) => text(kind, "a GPU type", report).map(|name| one_gpu(name, None, kind, report)),
+                Some(kind) => {
+                    text(kind, "a GPU type", report).map(|name| one_gpu(name, (None, Some(count)), kind, report))
+                }
                 None if count == 0 => Some(None),
                 None => Some(only_type(shape).or_else(|| {
                     let help = "add `gpu: a100-80g`; `dryrack catalog gpus` lists types";
@@ -303,7 +305,7 @@ fn only_type(shape: &NodeShape) -> Option<GpuShape> {
 fn gpu_group(tree: &Tree, report: &mut Report) -> Vec<GpuShape> {
     if let Node::Scalar { .. } = tree.node {
         let name = text(tree, "a GPU type", report);
-        return name.and_then(|name| one_gpu(name, None, tree, report)).into_iter().collect();
+        return name.and_then(|name| one_gpu(name, (None, None), tree, report)).into_iter().collect();
     }
     let known = ["type", "count", "memory", "vendor", "unified", "compute_capability", "architecture"];
     let Some(fields) = Fields::read_with(tree, "a group of GPUs", &known, elsewhere, report) else { return Vec::new() };
@@ -311,7 +313,8 @@ fn gpu_group(tree: &Tree, report: &mut Report) -> Vec<GpuShape> {
     let count = if fields.has("count") { fields.count("count", 1, report) } else { Some(1) };
     let (Some(kind), Some(count)) = (kind, count) else { return Vec::new() };
     let Some(name) = text(kind, "a GPU type", report) else { return Vec::new() };
-    let gpu = one_gpu(name, Some(&fields), kind, report);
+    let typed = fields.has("count").then_some(count);
+    let gpu = one_gpu(name, (Some(&fields), typed), kind, report);
     if count > MAX_GPUS {
         too_many(count, fields.get("count").unwrap_or(tree), report);
         return Vec::new();
@@ -319,8 +322,26 @@ fn gpu_group(tree: &Tree, report: &mut Report) -> Vec<GpuShape> {
     gpu.map_or(Vec::new(), |gpu| vec![gpu; count as usize])
 }
 
-/// A GPU of the catalog. A type of the scenario's own is allowed too if its memory is given.
-fn one_gpu(name: &str, fields: Option<&Fields<'_>>, tree: &Tree, report: &mut Report) -> Option<GpuShape> {
+/// The line that declares a GPU type of the file's own. MEMORY is a placeholder, because a wrong size would give wrong
+/// results without a further word. `count` is what the file says.
+pub(super) fn own_gpu(name: &str, count: Option<u32>) -> String {
+    let (typed, count) = (scalar(name, true), count.map(|count| format!(", count: {count}")).unwrap_or_default());
+    match catalog::stated_memory(name) {
+        Some(memory) => format!("`gpus: [{{type: {typed}, memory: {memory}GiB{count}}}]`"),
+        None => {
+            format!("`gpus: [{{type: {typed}, memory: MEMORY{count}}}]`, with a size such as 80GiB in place of MEMORY")
+        }
+    }
+}
+
+/// A GPU of the catalog. A type of the scenario's own is allowed too if its memory is given. `typed` is the number of GPUs
+/// that the file states.
+fn one_gpu(
+    name: &str,
+    (fields, typed): (Option<&Fields<'_>>, Option<u32>),
+    tree: &Tree,
+    report: &mut Report,
+) -> Option<GpuShape> {
     let memory = fields.and_then(|fields| fields.value::<Bytes>("memory", report));
     let vendor = fields.and_then(|fields| fields.word("vendor", "a vendor", &VENDOR_WORDS, report));
     let unified = fields.and_then(|fields| fields.value::<bool>("unified", report));
@@ -366,8 +387,7 @@ fn one_gpu(name: &str, fields: Option<&Fields<'_>>, tree: &Tree, report: &mut Re
                 return None;
             }
             let similar = catalog::similar_gpus(name, []);
-            let typed = scalar(name, true);
-            let give = format!("give its memory: `gpus: [{{type: {typed}, memory: 80GiB, count: 8}}]`");
+            let give = format!("give its memory: {}", own_gpu(name, typed));
             let help = match similar.hint() {
                 Some(hint) if similar.meant.is_empty() => format!("{hint}; if it is another GPU, {give}"),
                 Some(hint) => hint,

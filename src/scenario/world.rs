@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
+use super::machines::own_gpu;
 use super::speeds::SpeedTable;
 use dryrack_catalog as catalog;
 use dryrack_engine::{CloudModels, InitialNode, Stated};
@@ -10,7 +11,7 @@ use dryrack_fleet::{FleetSpec, NodeShape};
 use dryrack_ids::{GpuId, JobId, NameTable, NodeId};
 use dryrack_units::MilliCpu;
 use dryrack_workload::Requirements;
-use dryrack_yaml::{Report, Span, is_pattern, matches_pattern, scalar};
+use dryrack_yaml::{Report, Span, is_pattern, matches_pattern};
 
 /// Everything in a file that is read before the expectations.
 #[derive(Default)]
@@ -224,10 +225,7 @@ impl World {
             (None, own) if own.is_empty() => "`dryrack catalog gpus` lists the known names".to_string(),
             (None, own) => format!("the nodes have {}", own.join(", ")),
         };
-        let name = scalar(typed, true);
-        format!(
-            "{near}; if it is none of them, give nodes `gpus: [{{type: {name}, memory: 80GiB, count: 8}}]`, with its memory"
-        )
+        format!("{near}; if it is none of them, give nodes {}", own_gpu(typed, None))
     }
 
     /// Like [`World::gpu_types_named`], but empty if the name is unknown. Notes what a name means that is not the GPU's own.

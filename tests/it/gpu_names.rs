@@ -74,6 +74,8 @@ fn an_unknown_name_is_an_error_with_the_line_that_mends_it() {
              one of a100-80g, h100-80g",
         ),
         ("h100_nvl", "write `gpu_names: {h100_nvl: h100-80g}` in `trace:`"),
+        // The nodes have A100s of 80 GB only.
+        ("a100_40", "write `gpu_names: {a100_40: a100-40g}` in `trace:`"),
         ("gtx-1080-ti", "write `gpu_names: {gtx-1080-ti: GPU}` in `trace:`, where GPU is one of a100-80g, h100-80g"),
         ("3g 20gb", "write `gpu_names: {3g 20gb: GPU}` in `trace:`"),
     ];
