@@ -69,10 +69,18 @@ impl Queue {
 
     /// Whether a waiting job may preempt this running one now, or already has.
     pub(in crate::queue) fn preempts(&self, core: &Core, own: InPartition, running: ReplicaIndex) -> bool {
-        let (Some(slurm), Some(options)) = (&self.slurm, &core.profile.slurm) else { return false };
-        let head = slurm.ranked(options, core, own.replica, own.section);
+        self.mode_of(core, own, running).is_some()
+    }
+
+    /// How a waiting job preempts this running one. `None` if it may not.
+    fn mode_of(&self, core: &Core, own: InPartition, running: ReplicaIndex) -> Option<PreemptMode> {
+        let (slurm, options) = (self.slurm.as_ref()?, core.profile.slurm.as_ref()?);
+        if !holds(core, running) {
+            return None;
+        }
+        let own = slurm.ranked(options, core, own.replica, own.section);
         let ran = core.now.checked_since(began(core, running)).unwrap_or_default();
-        holds(core, running) && options.preempts(head, slurm.ranked_running(options, core, running), ran).is_some()
+        options.preempts(own, slurm.ranked_running(options, core, running), ran)
     }
 
     /// The running jobs that a waiting job may preempt now or already has, in order of their numbers.
@@ -101,16 +109,10 @@ impl Queue {
     ) -> Option<Vec<(ReplicaIndex, PreemptMode)>> {
         let (slurm, options) = (self.slurm.as_ref()?, core.profile.slurm.as_ref()?);
         options.preempt_type?;
-        let own = slurm.ranked(options, core, head.replica, head.section);
         let may_stop = |index: ReplicaIndex| {
-            if !holds(core, index) || slurm.graced.contains_key(&index) {
-                return None;
-            }
-            let running = slurm.ranked_running(options, core, index);
-            let ran = core.now.checked_since(began(core, index)).unwrap_or_default();
-            let mode = options.preempts(own, running, ran)?;
+            let mode = self.mode_of(core, head, index).filter(|_| !slurm.graced.contains_key(&index))?;
             let nodes = held_by(core.store.placement_of(index).claims()).nodes;
-            Some((options.worth(running, nodes), index, mode))
+            Some((options.worth(slurm.ranked_running(options, core, index), nodes), index, mode))
         };
         let holders = core.holders();
         let mut candidates: Vec<_> = holders.iter().filter_map(|index| may_stop(*index)).collect();
