@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use super::elsewhere::elsewhere;
 use super::money;
+use super::own_gpu::own_gpu;
 use dryrack_catalog::{self as catalog, ComputeCapability, CpuArch, Os, Vendor};
 use dryrack_fleet::{GpuShape, ISLANDS_LABEL, NodeShape, Power, RESTRICTED_CORES_LABEL, read_islands};
 use dryrack_nearest::hint;
 use dryrack_units::{Bytes, MilliCpu, MilliWatts};
-use dryrack_yaml::{Fields, Node, Report, Tree, scalar, text, value};
+use dryrack_yaml::{Fields, Node, Report, Tree, text, value};
 
 pub(super) const OS_WORDS: [(&str, Os); 3] = [("linux", Os::Linux), ("darwin", Os::Darwin), ("windows", Os::Windows)];
 pub(super) const ARCH_WORDS: [(&str, CpuArch); 2] = [("x86_64", CpuArch::X86_64), ("aarch64", CpuArch::Aarch64)];
@@ -320,18 +321,6 @@ fn gpu_group(tree: &Tree, report: &mut Report) -> Vec<GpuShape> {
         return Vec::new();
     }
     gpu.map_or(Vec::new(), |gpu| vec![gpu; count as usize])
-}
-
-/// The line that declares a GPU type of the file's own. MEMORY is a placeholder, because a wrong size would give wrong
-/// results without a further word. `count` is what the file says.
-pub(super) fn own_gpu(name: &str, count: Option<u32>) -> String {
-    let (typed, count) = (scalar(name, true), count.map(|count| format!(", count: {count}")).unwrap_or_default());
-    match catalog::stated_memory(name) {
-        Some(memory) => format!("`gpus: [{{type: {typed}, memory: {memory}GiB{count}}}]`"),
-        None => {
-            format!("`gpus: [{{type: {typed}, memory: MEMORY{count}}}]`, with a size such as 80GiB in place of MEMORY")
-        }
-    }
 }
 
 /// A GPU of the catalog. A type of the scenario's own is allowed too if its memory is given. `typed` is the number of GPUs

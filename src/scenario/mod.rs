@@ -57,6 +57,7 @@ mod money;
 mod nodes;
 mod options;
 mod outside;
+mod own_gpu;
 mod params;
 mod plan_assumptions;
 mod plan_constraints;

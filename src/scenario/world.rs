@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use super::machines::own_gpu;
+use super::own_gpu::own_gpu;
 use super::speeds::SpeedTable;
 use dryrack_catalog as catalog;
 use dryrack_engine::{CloudModels, InitialNode, Stated};
