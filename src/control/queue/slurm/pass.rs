@@ -352,9 +352,13 @@ fn decide_on_all(core: &mut Core, own: InPartition, ground: &Ground<'_>) -> Deci
     decide_for(&core.profile.scheduler, &demand, context, &core.fleet, core.deciding.grouping, 1)
 }
 
-/// Whether these nodes would have room for a replica if nothing ran on them.
+/// Whether these nodes would have room for a replica if nothing ran on them. Nodes alone do not decide about gangs of unequal
+/// tasks and jobs that pick their GPUs, which are taken to fit.
 fn would_fit_on_empty(core: &Core, index: ReplicaIndex, nodes: &[NodeId]) -> bool {
     let demand = core.store.demand_of(index);
+    if !is_by_room(&core.profile.scheduler, demand) {
+        return true;
+    }
     let room_on = |node: &NodeId| {
         let row = core.fleet.node(*node);
         let idle = NodeStatus::idle(row.status.state, &row.shape);
