@@ -367,21 +367,14 @@ pub(crate) trait Attempts: Flow {
             return;
         }
         // An attempt that was lost (with its node, with its GPU, or to preemption) did not fail by itself. It counts
-        // against no limit. It is retried without a pause, unless the flow requeues such attempts later.
-        let next = match outcome {
-            Outcome::Lost => {
-                self.forget_failures(core, index);
-                Next::After(self.requeue_pause(core, because))
-            }
-            Outcome::Completed
-            | Outcome::Failed
-            | Outcome::Cancelled
-            | Outcome::NeverFits
-            | Outcome::Expired
-            | Outcome::Refused => {
-                let policy = core.profile.retry_of(&core.store.job_of(index).spec);
-                core.store[index].retry.failed(&policy, ran)
-            }
+        // against no limit, and is retried without a pause, unless the flow has another rule.
+        let is_lost = outcome == Outcome::Lost;
+        let next = if is_lost && !self.counts_as_failure(because) {
+            self.forget_failures(core, index);
+            Next::After(self.requeue_pause(core, because))
+        } else {
+            let policy = core.profile.retry_of(&core.store.job_of(index).spec);
+            core.store[index].retry.failed(&policy, ran)
         };
         match next {
             Next::GiveUp => {
@@ -389,9 +382,9 @@ pub(crate) trait Attempts: Flow {
                 self.finish(core, index, outcome, Reason::RetryLimit);
             }
             Next::After(pause) => {
-                let at = match outcome {
-                    Outcome::Lost => core.now.saturating_add(pause),
-                    _ => self.restart_due(core, index, pause),
+                let at = match is_lost {
+                    true => core.now.saturating_add(pause),
+                    false => self.restart_due(core, index, pause),
                 };
                 self.begin_again(core, index, at, because);
             }

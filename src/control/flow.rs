@@ -208,6 +208,12 @@ pub(crate) trait Flow {
         core.now.saturating_add(pause)
     }
 
+    /// Whether an attempt that was lost for this reason counts as one that failed: against the limit of retries, and with
+    /// a pause before the next one.
+    fn counts_as_failure(&self, _because: Reason) -> bool {
+        false
+    }
+
     /// How long a replica whose attempt was lost for this reason waits before the next one.
     fn requeue_pause(&self, _core: &Core, _because: Reason) -> SimDuration {
         SimDuration::ZERO

@@ -74,11 +74,12 @@ const WORLDS_THAT_BROKE: [(&str, &str); 21] = [
 ];
 
 /// The same for worlds of pods.
-const PODS_THAT_BROKE: [(&str, &str); 10] = [
+const PODS_THAT_BROKE: [(&str, &str); 11] = [
     ("2415", "a further replica took the claim of the first pod, which ended with either of them"),
     ("2873", "a refusal was shared by jobs with the same flavors, and explained by the demand without flavors"),
     ("3765", "a node stated cores that are restricted to GPUs, and pods without GPUs got them"),
     ("52913", "pods were preempted and replaced in turn for ever at one instant"),
+    ("4027784", "a pod that tolerates a taint for no time was evicted and replaced for ever at one instant"),
     ("92894", "two workloads of Kueue preempt each other for ever, as they would under Kueue"),
     ("185921", "the same, with fair sharing"),
     ("210230", "a workload of Kueue preempts another one again and again, which `lives` took for a fault"),

@@ -353,6 +353,12 @@ impl Flow for Kubernetes {
         self.budgets.no_longer_expect(index);
     }
 
+    /// The controller of a Job counts a pod that is deleted before it succeeds as failed (`isPodFailed` in
+    /// pkg/controller/job).
+    fn counts_as_failure(&self, because: Reason) -> bool {
+        matches!(because, Reason::NodeLost | Reason::Preempted)
+    }
+
     /// Pods are evicted by taints.
     fn evicts_from_silent_nodes(&self) -> bool {
         false
