@@ -81,8 +81,9 @@ impl Logged {
             .each(file, |task| -> Result<(), TraceError> {
                 on_unstated_nodes += u64::from(task.leaves_nodes_open());
                 sizing.add(&task);
-                if let Some(partition) = task.virtual_cluster.filter(|_| is_of_slurm) {
-                    *partitions.entry(partition).or_default() += 1;
+                let named = task.virtual_cluster.as_deref().filter(|_| is_of_slurm).into_iter();
+                for partition in named.flat_map(|names| names.split(',')) {
+                    *partitions.entry(partition.to_string()).or_default() += 1;
                 }
                 Ok(())
             })

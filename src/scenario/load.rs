@@ -488,7 +488,7 @@ fn arranged_jobs(
     let pods = pods.into_iter().map(|pod| with_speeds(pod, world, report)).collect::<Vec<_>>();
     let mut jobs = jobs::arrange(jobs::drafts(entries).chain(pods).chain(traced).collect(), world, report);
     dependencies::resolve(entries, &mut jobs.0, world, report);
-    slurm::label_unions(&jobs.0, world);
+    slurm::label_unions(slurm::partitions_of(&jobs.0), world);
     jobs
 }
 
@@ -511,8 +511,9 @@ fn streamed_jobs(
     world: &mut World,
     report: &mut Report,
 ) -> (Option<Streamed>, Jobs) {
+    let lists = list.as_ref().map(|list| list.partition_lists.clone()).unwrap_or_default();
     let (streamed, firsts) = Streamed::checked(entries, list, of, world, report);
-    slurm::label_unions(&firsts, world);
+    slurm::label_unions(slurm::partitions_of(&firsts).chain(&lists), world);
     (Some(streamed), (firsts, Vec::new()))
 }
 

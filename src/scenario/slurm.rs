@@ -329,8 +329,7 @@ fn partitions<'s>(fields: &Fields<'_>, slurm: &'s SlurmOptions, report: &mut Rep
 }
 
 /// Gives the nodes of the partitions of each job that is in several of them the label for which it asks.
-pub(super) fn label_unions(arrivals: &[Arrival], world: &mut World) {
-    let named = arrivals.iter().filter_map(|arrival| arrival.spec.slurm.as_ref()?.partition.as_ref());
+pub(super) fn label_unions<'n>(named: impl Iterator<Item = &'n Arc<str>>, world: &mut World) {
     let several: BTreeSet<Arc<str>> = named.filter(|names| names.contains(',')).cloned().collect();
     for names in several {
         let labels: Vec<Arc<str>> = names.split(',').map(partition_label).collect();
@@ -343,6 +342,11 @@ pub(super) fn label_unions(arrivals: &[Arrival], world: &mut World) {
             }
         }
     }
+}
+
+/// The partitions that jobs name.
+pub(super) fn partitions_of(arrivals: &[Arrival]) -> impl Iterator<Item = &Arc<str>> {
+    arrivals.iter().filter_map(|arrival| arrival.spec.slurm.as_ref()?.partition.as_ref())
 }
 
 /// The time limit that the job's partitions give to a job without one. If it has several, all give the same.

@@ -20,7 +20,7 @@ pub(super) struct JobcompRows<R> {
 
 /// The keys of such a line. A value may contain spaces, so a word that does not begin with one of these keys belongs to
 /// the previous value.
-const KEYS: [&str; 25] = [
+const KEYS: [&str; 27] = [
     "JobId",
     "UserId",
     "GroupId",
@@ -44,6 +44,8 @@ const KEYS: [&str; 25] = [
     "EligibleTime",
     "ArrayJobId",
     "ArrayTaskId",
+    "HetJobId",
+    "HetJobOffset",
     "DerivedExitCode",
     "ExitCode",
 ];
@@ -73,11 +75,13 @@ impl<R: BufRead> JobcompRows<R> {
         };
         let get = |key: &str| value(key).unwrap_or("");
         let array = value("ArrayJobId").zip(value("ArrayTaskId")).map(|(job, task)| format!("{job}_{task}"));
+        // As sacct writes the number of a component.
+        let component = value("HetJobId").zip(value("HetJobOffset")).map(|(job, offset)| format!("{job}+{offset}"));
         let user = get("UserId");
         let (user_name, user) =
             user.rsplit_once('(').map_or((user, ""), |(name, number)| (name, number.trim_end_matches(')')));
         let job = Job {
-            id: array.as_deref().unwrap_or(get("JobId")),
+            id: array.as_deref().or(component.as_deref()).unwrap_or(get("JobId")),
             name: get("Name"),
             submit: get("SubmitTime"),
             eligible: get("EligibleTime"),
@@ -86,6 +90,7 @@ impl<R: BufRead> JobcompRows<R> {
             elapsed: "",
             state: get("JobState"),
             cpus: get("ProcCnt"),
+            allocated: "",
             memory: "",
             resources: get("Tres"),
             gres: "",

@@ -143,7 +143,7 @@ impl Line {
             qos: task.qos.clone(),
             most_per_node: task.most_per_node,
             account: task.account.clone(),
-            user_name: None,
+            user_name: task.user_name.clone(),
         }
     }
 

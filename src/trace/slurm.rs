@@ -107,12 +107,19 @@ impl<R: BufRead> SacctRows<R> {
             return Err(lines.malformed(0, expected, "another header"));
         }
         if fields.len() != columns.len() {
-            let expected = format!("{} fields, as the header has", columns.len());
+            let expected = format!(
+                "{} fields, as the header has (a `|` or a line end in a text, such as a Comment or a SubmitLine, is one too \
+                 many: leave such columns out of `sacct --format`)",
+                columns.len()
+            );
             return Err(lines.malformed(0, expected, &fields.len().to_string()));
         }
         let mut job = Job::default();
         let [mut asked, mut asked_gres, mut uid, mut cluster] = [""; 4];
         for (column, field) in columns.iter().zip(fields) {
+            if column == "AllocCPUS" {
+                job.allocated = field;
+            }
             let place = match column.as_str() {
                 "JobID" => &mut job.id,
                 "JobName" => &mut job.name,
@@ -478,7 +485,11 @@ mod tests {
                 &*format!("{header}1|x|Unknown|Unknown|\n"),
                 "s.txt:2:3: expected a date such as 2026-11-21T17:10:25 in column `Submit`, found `x`",
             ),
-            (&format!("{header}1|2026-11-21T17:10:25|\n"), "s.txt:2:1: expected 5 fields, as the header has, found 3"),
+            (
+                &format!("{header}1|2026-11-21T17:10:25|\n"),
+                "s.txt:2:1: expected 5 fields, as the header has (a `|` or a line end in a text, such as a Comment or a \
+                 SubmitLine, is one too many: leave such columns out of `sacct --format`), found 3",
+            ),
             (
                 &format!("{header}JobID|State|Submit|Start|End|AllocTRES\n"),
                 "s.txt:2:1: expected a job, or the same header again (join only lists with the same `--format`), found \

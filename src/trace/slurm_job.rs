@@ -19,6 +19,8 @@ pub(super) struct Job<'l> {
     pub(super) elapsed: &'l str,
     pub(super) state: &'l str,
     pub(super) cpus: &'l str,
+    /// The processors that the job was given.
+    pub(super) allocated: &'l str,
     pub(super) memory: &'l str,
     /// The trackable resources that the job was given or requested.
     pub(super) resources: &'l str,
@@ -52,14 +54,15 @@ impl<'l> Job<'l> {
         if self.id.is_empty() {
             return Err(wrong("the number of a job", self.id));
         }
-        let (submit, start, end) = (time(self.submit)?, time(self.start)?, time(self.end)?);
-        let eligible = time(self.eligible)?;
+        let [submit, eligible, start, end] = [self.submit, self.eligible, self.start, self.end].map(time);
+        let (submit, eligible, start, end) = (submit?, eligible?, start?, end?);
         let outcome = outcome(self.state);
         let Some(submit) = submit else { return Ok(Err(Oddity::NoSubmitTime)) };
         if self.state == "PENDING" {
             return Ok(Err(Oddity::StillPending));
         }
-        let Some(start) = start.filter(|_| self.nodes != "0") else { return Ok(Err(Oddity::NeverStarted)) };
+        let start = start.filter(|_| !self.never_began());
+        let Some(start) = start else { return Ok(Err(Oddity::NeverStarted)) };
         let elapsed = known(self.elapsed).map(|text| {
             length(text, 1).ok_or_else(|| wrong("a number of seconds, or a time such as 1-02:30:00", text))
         });
@@ -116,6 +119,12 @@ impl<'l> Job<'l> {
             qos: known(self.qos).map(str::to_string),
             ..task
         }))
+    }
+
+    /// Older releases write the time at which a waiting job was cancelled as its start and its end.
+    fn never_began(&self) -> bool {
+        let is_cancelled = outcome(self.state) == Some(Outcome::Cancelled);
+        self.nodes == "0" || is_cancelled && self.start == self.end && self.allocated == "0"
     }
 
     /// When the job began to wait, and what is unusual about its row. A job that was submitted to begin later, or after

@@ -131,6 +131,7 @@ fn memory(text: &str) -> Option<Bytes> {
         "K" => 1 << 10,
         "G" => 1 << 30,
         "T" => 1 << 40,
+        "P" => 1 << 50,
         _ => return None,
     };
     Decimal::parse(digits.as_bytes()).ok()?.scaled(factor).map(Bytes::new)

@@ -52,6 +52,8 @@ pub struct TaskWriter<W> {
     form: OutputFormat,
     rows: u64,
     lost: DroppedValues,
+    /// The numbers of users of whom the list states only names.
+    users: BTreeMap<String, u64>,
 }
 
 impl<W: Write> TaskWriter<W> {
@@ -62,14 +64,22 @@ impl<W: Write> TaskWriter<W> {
             OutputFormat::Jsonl => {}
             OutputFormat::Swf(processors) => swf_header(&mut out, processors, header)?,
         }
-        Ok(TaskWriter { out, form, rows: 0, lost: DroppedValues::new() })
+        Ok(TaskWriter { out, form, rows: 0, lost: DroppedValues::new(), users: BTreeMap::new() })
     }
 
     pub fn write(&mut self, task: &TraceTask) -> Result<(), WriteError> {
         self.rows += 1;
-        if task.user_name.is_some() {
-            *self.lost.entry("the name of the user").or_default() += 1;
+        match &task.user_name {
+            None => self.write_numbered(task),
+            Some(name) => {
+                *self.lost.entry("the name of the user").or_default() += 1;
+                let number = task.user.unwrap_or_else(|| self.number_of(name));
+                self.write_numbered(&TraceTask { user: Some(number), user_name: None, ..task.clone() })
+            }
         }
+    }
+
+    fn write_numbered(&mut self, task: &TraceTask) -> Result<(), WriteError> {
         match self.form {
             OutputFormat::Csv => writeln!(self.out, "{}", csv(task)?)?,
             OutputFormat::Jsonl => {
@@ -79,6 +89,12 @@ impl<W: Write> TaskWriter<W> {
             OutputFormat::Swf(processors) => self.swf(task, processors)?,
         }
         Ok(())
+    }
+
+    /// The number of a user, counted from 1 in the order of the list.
+    fn number_of(&mut self, name: &str) -> u64 {
+        let next = self.users.len() as u64 + 1;
+        *self.users.entry(name.to_string()).or_insert(next)
     }
 
     /// Returns the output, the number of tasks written, and the values that were lost.

@@ -20,6 +20,8 @@ trials! {
         a_range_that_misses_its_end_is_refused_and_a_load_may_stay_the_same,
         limits_of_slurm_hold_for_a_list,
         init_names_the_partitions_of_a_log,
+        a_log_of_slurm_is_read_as_its_releases_wrote_it,
+        what_a_log_does_not_say_to_slurm_is_told,
     ]
 }
 
@@ -299,4 +301,65 @@ fn limits_of_slurm_hold_for_a_list() {
         assert_eq!(code, i32::from(is_limited), "{text}");
         assert_eq!(text.contains("2 jobs of list.txt state no QOS: they have `normal`"), is_limited, "{text}");
     }
+}
+
+/// A job that was cancelled while it waited, as releases before 20.11 write it, and a heterogeneous job in a jobcomp file.
+fn a_log_of_slurm_is_read_as_its_releases_wrote_it() {
+    let cancelled = "JobID|State|Submit|Start|End|Elapsed|AllocCPUS|ReqCPUS|NNodes\n\
+        1|CANCELLED by 7|2026-10-05T00:00:00|2026-10-05T02:00:00|2026-10-05T02:00:00|00:00:00|0|4|1\n\
+        2|COMPLETED|2026-10-05T00:00:00|2026-10-05T00:00:00|2026-10-05T01:00:00|01:00:00|4|4|1\n";
+    let component = |offset: u32| {
+        format!(
+            "JobId={} UserId=ann(7) Name=n JobState=COMPLETED Partition=gpu TimeLimit=60 StartTime=2026-10-05T00:10:00 \
+             EndTime=2026-10-05T00:40:00 NodeList=g NodeCnt=1 ProcCnt=2 Tres=cpu=2,mem=1P Account=ml QOS=high \
+             SubmitTime=2026-10-05T00:00:00 EligibleTime=2026-10-05T00:00:00 HetJobId=4 HetJobOffset={offset} ExitCode=0:0 \n",
+            4 + offset
+        )
+    };
+    let dir = written(&[("jobs.txt", cancelled), ("jobs.log", &(component(0) + &component(1)))]);
+    let (_, text) = said(dir.path(), &["trace", "info", "jobs.txt"]);
+    assert!(text.contains("1 tasks of 2 rows") && text.contains("1 never started"), "{text}");
+    let (_, text) = said(dir.path(), &["trace", "info", "jobs.log"]);
+    assert!(text.contains("2 component of a heterogeneous job"), "{text}");
+    let (_, text) = said(dir.path(), &["trace", "convert", "jobs.log", "--to", "csv"]);
+    assert!(text.contains("\n4+1,") && text.contains(",high,,ml,\n"), "{text}");
+}
+
+/// Limits on each user need users, a list of partitions is as in `jobs:`, and without partitions all nodes are shared.
+fn what_a_log_does_not_say_to_slurm_is_told() {
+    let list = "job,submit_s,duration_s,nodes,virtual_cluster,user_name\n\
+        a,0,60,1,\"left,right\",ann\nb,0,60,1,right,bob\nc,0,60,1,left,ann\n";
+    let nameless: String =
+        list.lines().map(|line| format!("{}\n", line.rsplit_once(',').expect("columns").0)).collect();
+    let scenario = |file: &str, slurm: &str| {
+        format!(
+            "scenario: A list\nprofile: slurm-22.05\n{slurm}nodes: [{{name: l, cpus: 1}}, {{name: r, cpus: 1}}]\n\
+             trace: {{file: {file}, format: csv}}\n"
+        )
+    };
+    let both = "slurm: {partitions: [{name: left, nodes: [l]}, {name: right, nodes: [r]}], qos: [{name: normal, \
+        max_jobs_per_user: 1}]}\n";
+    let dated = list.replace(",0,60", ",1790000000,60");
+    let dir = written(&[
+        ("list.csv", list),
+        ("nameless.csv", &nameless),
+        ("dated.csv", &dated),
+        ("named.yaml", &scenario("list.csv", both)),
+        ("nameless.yaml", &scenario("nameless.csv", both)),
+        ("shared.yaml", &scenario("jobs.txt, queue: [gpu, debug]", "").replace("format: csv", "format: sacct")),
+        ("dated.yaml", &scenario("dated.csv, offset: 1h", both)),
+        ("jobs.txt", &std::fs::read_to_string("scenarios/slurm/a-log-with-partitions.txt").expect("the log")),
+    ]);
+    let (code, text) = said(dir.path(), &["run", "named.yaml"]);
+    assert!(code == 0 && !text.contains("no user") && text.contains("3 completed"), "{text}");
+    let (_, streamed) = said(dir.path(), &["run", "named.yaml", "--stream"]);
+    assert!(streamed.contains("3 completed"), "{streamed}");
+    let (_, text) = said(dir.path(), &["check", "nameless.yaml"]);
+    assert!(text.contains("3 jobs of nameless.csv state no user: for limits on each user"), "{text}");
+    let (_, text) = said(dir.path(), &["trace", "check", "shared.yaml"]);
+    assert!(text.contains("jobs of 2 partitions of jobs.txt share all nodes"), "{text}");
+    let (code, text) = said(dir.path(), &["check", "dated.yaml"]);
+    assert!(code == 2 && text.contains("write `from: 2026-09-21"), "{text}");
+    let (_, text) = said(dir.path(), &["trace", "convert", "list.csv", "--to", "csv"]);
+    assert!(!text.contains("ann") && text.contains("not written of 3 tasks: the name of the user"), "{text}");
 }

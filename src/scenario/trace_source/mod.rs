@@ -322,7 +322,7 @@ pub(super) fn read(
     warn_of_limits(&tasks, &asked, setting, report);
     let ordered = order::tasks(&tasks, gpus, &asked, setting, report)?;
     let selected = Selected::of(&tasks, ordered, &asked, report);
-    let counts = surveyed(&mut tasks, &selected, (format, &asked), world, report);
+    let counts = surveyed(&mut tasks, &selected, (format, &asked, setting), world, report);
     let names = GpuNames::resolve(&counts, &asked, world, report);
     let kinds = NodeKinds::of(&asked, world);
     let target = setting.needs_target.then(|| jobs::target(&tasks, format, (&names, &kinds)));
@@ -362,7 +362,7 @@ fn slurm_of(
 fn surveyed(
     tasks: &mut TaskTrace,
     selected: &Selected,
-    (format, asked): (Format, &TraceSettings<'_>),
+    (format, asked, setting): (Format, &TraceSettings<'_>, &ReadContext<'_>),
     world: &mut World,
     report: &mut Report,
 ) -> NameCounts {
@@ -375,7 +375,7 @@ fn surveyed(
         counts.add(task);
         unstated.add(task, format);
     }
-    unstated.note(format, asked, world);
+    unstated.note(format, asked, setting.has_partitions(), world);
     unfinished.note(&tasks.tally, asked, world, report);
     // With an order of its own, tasks are not submitted when they were.
     let is_plain = asked.order.is_none() && asked.tune.is_none();
@@ -384,8 +384,15 @@ fn surveyed(
     counts
 }
 
-/// Warns of few tasks that were submitted long before or after all others. The submissions must be in order.
+/// Warns of few tasks that were submitted long before or after all others, and refuses an offset from 1970. The submissions
+/// must be in order.
 fn warn_of_outliers(submits: &[SimTime], asked: &TraceSettings<'_>, report: &mut Report) {
+    let is_dated = submits.first().is_some_and(|first| *first >= trace::SINCE_1970);
+    if is_dated && asked.from.is_none() && asked.offset > SimTime::ZERO && asked.offset < trace::SINCE_1970 {
+        let message = format!("the times of the trace {} are dates, which `offset` counts from 1970", asked.called());
+        let help = format!("write `from: {}` in `trace:` instead of `offset`", date::text(submits[0]));
+        report.error_with_help(asked.span, message, help);
+    }
     if let Some(outliers) = Outliers::among(submits) {
         let message = format!("of the trace {}, {}", asked.called(), outliers.sentence());
         let help = format!(

@@ -162,6 +162,11 @@ impl ReadContext<'_> {
         found
     }
 
+    /// Whether the file has partitions of Slurm.
+    pub(super) fn has_partitions(&self) -> bool {
+        self.slurm.is_some_and(|slurm| !slurm.partitions.is_empty())
+    }
+
     pub(super) fn stream(&self, purpose: &'static str) -> Stream {
         Stream::new(self.seed, purpose, 0)
     }

@@ -3,7 +3,7 @@
 //! The partition of a job is its queue in the trace, which is the column `Partition` in a log of Slurm. A name that `slurm:`
 //! does not have is an error, because the job would otherwise run on nodes, or under limits, that it never had.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::settings::{RunOn, TraceSettings};
@@ -29,7 +29,7 @@ impl TraceSlurm {
     /// The terms of a job. A name that the cluster does not have is left out; [`Survey::report`] has refused it.
     pub fn terms(&self, task: &TraceTask, queue: Option<&str>) -> SlurmTerms {
         SlurmTerms {
-            partition: self.partition(queue).map(|partition| Arc::clone(&partition.name)),
+            partition: self.partition(queue),
             account: self.account(task).ok(),
             qos: self.qos(task).map(|qos| Arc::clone(&qos.name)),
             reservation: None,
@@ -37,13 +37,23 @@ impl TraceSlurm {
         }
     }
 
-    /// The time limit of a job in this partition whose own limit is not known.
-    pub fn default_limit(&self, partition: Option<&str>) -> Option<SimDuration> {
-        self.options.partition(partition?)?.time_of_unlimited()
+    /// The time limit of a job in these partitions whose own limit is not known: that of the first one.
+    pub fn default_limit(&self, partitions: Option<&str>) -> Option<SimDuration> {
+        let first = partitions?.split(',').next()?;
+        self.options.partition(first)?.time_of_unlimited()
     }
 
-    fn partition(&self, queue: Option<&str>) -> Option<&Partition> {
-        queue.map_or_else(|| self.options.default_partition(), |queue| self.options.partition(queue))
+    /// The partition of a queue, or several that are separated by commas, each once.
+    fn partition(&self, queue: Option<&str>) -> Option<Arc<str>> {
+        let Some(queue) = queue else { return self.options.default_partition().map(|found| Arc::clone(&found.name)) };
+        let mut found: Vec<&str> = Vec::new();
+        for name in queue.split(',') {
+            let name = &*self.options.partition(name)?.name;
+            if !found.contains(&name) {
+                found.push(name);
+            }
+        }
+        Some(Arc::from(found.join(",")))
     }
 
     fn qos(&self, task: &TraceTask) -> Option<&Qos> {
@@ -85,6 +95,9 @@ pub(super) struct Survey<'s> {
     without_partition: usize,
     without_qos: usize,
     without_user: usize,
+    without_account: usize,
+    /// The lists of several partitions that jobs name.
+    pub lists: BTreeSet<Arc<str>>,
     partitions: BTreeMap<String, usize>,
     qos: BTreeMap<String, usize>,
     /// By user and account.
@@ -99,6 +112,8 @@ impl<'s> Survey<'s> {
             without_partition: 0,
             without_qos: 0,
             without_user: 0,
+            without_account: 0,
+            lists: BTreeSet::new(),
             partitions: BTreeMap::new(),
             qos: BTreeMap::new(),
             accounts: BTreeMap::new(),
@@ -111,10 +126,13 @@ impl<'s> Survey<'s> {
         let options = &self.slurm.options;
         match queue {
             None => self.without_partition += 1,
-            Some(queue) if !options.partitions.is_empty() && options.partition(queue).is_none() => {
-                *self.partitions.entry(queue.to_string()).or_default() += 1;
+            Some(_) if options.partitions.is_empty() => {}
+            Some(queue) => {
+                for name in queue.split(',').filter(|name| options.partition(name).is_none()) {
+                    *self.partitions.entry(name.to_string()).or_default() += 1;
+                }
+                self.lists.extend(self.slurm.partition(Some(queue)).filter(|list| list.contains(',')));
             }
-            Some(_) => {}
         }
         match task.qos.as_deref() {
             None => self.without_qos += 1,
@@ -125,9 +143,11 @@ impl<'s> Survey<'s> {
             }
             Some(_) => {}
         }
-        if user_of(task).is_none() && task.account.is_none() {
-            self.without_user += 1;
-        } else if !options.accounts.is_empty()
+        let has_user = user_of(task).is_some();
+        self.without_user += usize::from(!has_user);
+        self.without_account += usize::from(task.account.is_none());
+        if has_user
+            && !options.accounts.is_empty()
             && let Err(unknown) = self.slurm.account(task)
         {
             *self.accounts.entry(unknown).or_default() += 1;
@@ -161,14 +181,13 @@ impl<'s> Survey<'s> {
         let jobs = format!("{} of {called}", counted(self.without_partition, "job"));
         match options.default_partition() {
             Some(default) => {
-                let message = format!("{jobs} state no partition, and are submitted to the default `{}`", default.name);
-                let help =
-                    "write the log with `sacct --format ALL`; in a list of your own, state it in `virtual_cluster`";
+                let message = format!("{jobs} without a partition: submitted to the default `{}`", default.name);
+                let help = "add the column `Partition` to `sacct --format`, or `virtual_cluster` to a list of your own";
                 report.warning(asked.span, message, help);
             }
             None => {
                 let help = format!("mark a partition as `default: true`, such as `{}`", options.partitions[0].name);
-                let message = format!("{jobs} state no partition, and no partition is the default");
+                let message = format!("{jobs} without a partition, and no partition is the default");
                 report.error_with_help(asked.span, message, help);
             }
         }
@@ -184,8 +203,9 @@ impl<'s> Survey<'s> {
         if self.without_qos > 0 && !options.qos.is_empty() {
             let jobs = counted(self.without_qos, "job");
             let they_have = options.qos(DEFAULT_QOS).map_or("they have none", |_| "they have `normal`");
-            let help = "write the log with `sacct --format ALL`; in a list of your own, state it in `qos`";
-            report.warning(asked.span, format!("{jobs} of {called} state no QOS: {they_have}"), help);
+            let state = if self.without_qos == 1 { "states" } else { "state" };
+            let help = "add the column `QOS` to `sacct --format`, or `qos` to a list of your own";
+            report.warning(asked.span, format!("{jobs} of {called} {state} no QOS: {they_have}"), help);
         }
     }
 
@@ -199,11 +219,21 @@ impl<'s> Survey<'s> {
             let help = format!("add them, such as `{user}: 1` to the `users` of {users}");
             report.error_with_help(asked.span, message, help);
         }
-        if self.without_user > 0 && !self.slurm.options.accounts.is_empty() {
-            let jobs = counted(self.without_user, "job");
-            let message = format!("{jobs} of {called} state neither user nor account, and no account is charged");
-            let help =
-                "write the log with `sacct --format ALL`; in a list of your own, state them in `user` and `account`";
+        let options = &self.slurm.options;
+        let (has_accounts, mut qos) = (!options.accounts.is_empty(), options.qos.iter());
+        let (users, accounts) = (qos.clone().any(Qos::counts_users), qos.any(Qos::counts_accounts) && !has_accounts);
+        let rows = [
+            (self.without_user, has_accounts, "user", "no account is charged for them"),
+            (self.without_user, users && !has_accounts, "user", "for limits on each user, all of them are of one"),
+            (self.without_account, accounts, "account", "for limits on each account, all of them are of one"),
+        ];
+        for (jobs, _, what, so) in rows.into_iter().filter(|(jobs, matters, ..)| *jobs > 0 && *matters) {
+            let state = if jobs == 1 { "states" } else { "state" };
+            let message = format!("{} of {called} {state} no {what}: {so}", counted(jobs, "job"));
+            let help = match what {
+                "user" => "add the column `User` to `sacct --format`, or `user_name` to a list of your own",
+                _ => "add the column `Account` to `sacct --format`, or `account` to a list of your own",
+            };
             report.warning(asked.span, message, help);
         }
     }
@@ -221,9 +251,15 @@ pub(super) fn warn_of_node_limits(
     let jobs = jobs.filter_map(|spec| Some((&spec.demand, spec.slurm.as_deref()?)));
     let all_nodes = Partition::of_all_nodes();
     let is_limited = |terms: &SlurmTerms| {
-        let partition = terms.partition.as_deref().and_then(|name| slurm.options.partition(name)).unwrap_or(&all_nodes);
-        let mut limiting = slurm.options.limiting_qos(partition, terms.qos.as_deref()).each();
-        partition.max_nodes.is_some() || partition.min_nodes.is_some() || limiting.any(Qos::limits_nodes)
+        let named = terms.partition.as_deref().into_iter().flat_map(|names| names.split(','));
+        let mut partitions: Vec<&Partition> = named.filter_map(|name| slurm.options.partition(name)).collect();
+        if partitions.is_empty() {
+            partitions.push(&all_nodes);
+        }
+        partitions.into_iter().any(|partition| {
+            let mut limiting = slurm.options.limiting_qos(partition, terms.qos.as_deref()).each();
+            partition.max_nodes.is_some() || partition.min_nodes.is_some() || limiting.any(Qos::limits_nodes)
+        })
     };
     let several = jobs.filter(|(demand, terms)| demand.tasks > 1 && demand.gang != Gang::Spread && is_limited(terms));
     let several = several.count();

@@ -39,6 +39,8 @@ pub(crate) struct TaskList {
     as_pods: bool,
     speeds: TraceSpeeds,
     slurm: Option<TraceSlurm>,
+    /// The lists of several partitions that jobs name.
+    pub(crate) partition_lists: BTreeSet<Arc<str>>,
     /// The chosen tasks that may be out of order, in order of submission, with the length to replay.
     apart: VecDeque<TraceTask>,
     /// The number of all chosen tasks. `start` is the start of the run in the trace's time.
@@ -211,6 +213,7 @@ pub(super) fn checked(
         as_pods: setting.as_pods,
         speeds: TraceSpeeds::default(),
         slurm: setting.slurm.map(TraceSlurm::of),
+        partition_lists: BTreeSet::new(),
         apart: VecDeque::new(),
         tasks: 0,
         start: asked.offset,
@@ -227,6 +230,7 @@ pub(super) fn checked(
     file_or_report(read, span, report)?;
     let Survey { counts, unstated, unfinished, slurm, queues, mut apart, mut submits, odd, .. } = survey;
     if let Some(slurm) = slurm {
+        list.partition_lists = slurm.lists.clone();
         slurm.report(asked, report);
     }
     apart.sort_by_key(|task| (task.submit, task.line));
@@ -235,7 +239,7 @@ pub(super) fn checked(
     list.tasks = submits.len();
     list.start = submits.first().map_or(asked.offset, |first| asked.start(*first));
     list.dates = TraceDates::of(header.as_ref(), submits.iter().copied(), asked);
-    unstated.note(format, asked, world);
+    unstated.note(format, asked, setting.has_partitions(), world);
     unfinished.note(stream.rows.tally(), asked, world, report);
     warn_of_outliers(&submits, asked, report);
     list.gpu_names = GpuNames::resolve(&counts, asked, world, report);

@@ -103,7 +103,7 @@ impl Unfinished {
                 Oddity::NoEnd,
                 "job",
                 "without an end or the time that they ran so far, which are left out",
-                "a list of sacct needs the columns State and Elapsed: write it with `sacct --format ALL`",
+                "a list of sacct needs the columns State and Elapsed (`sacct --format`)",
             ),
             (
                 Oddity::SeveralModels,
