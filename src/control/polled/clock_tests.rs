@@ -1,11 +1,17 @@
-//! Tests of the clocks of the loops.
+//! Tests of the clocks of the loops, and of what one decision covers.
+
+use std::sync::Arc;
 
 use serde_json::json;
 
+use super::Polled;
 use super::clock::{Clock, LoopKind};
-use super::options::{Loops, RunsOptions};
+use super::options::{GangRule, Loops, RunsOptions};
+use crate::flow::Flow;
 use crate::profile_tests::polled;
-use dryrack_units::SimTime;
+use dryrack_scheduler::GangPart;
+use dryrack_units::{MilliCpu, SimTime};
+use dryrack_workload::{Demand, Requirements, TaskDemand};
 
 const fn at(milliseconds: u64) -> SimTime {
     SimTime::from_nanos(milliseconds * 1_000_000)
@@ -64,4 +70,15 @@ fn ideal_loops_poll_at_once() {
     assert_eq!([500, 1500].map(|now| clock.next(at(now))), [Some(at(1200)), Some(at(1500))]);
     assert_eq!([1199, 1200].map(|now| clock.runs_at(at(now), false)), [false, true]);
     assert_eq!((clock.poll(at(1199)), clock.poll(at(1200))), (vec![], vec![7]));
+}
+
+#[test]
+fn the_first_decision_covers_one_node_only_if_nodes_of_offers_are_placed_one_by_one() {
+    let tasks = Demand { tasks: 2, ..Demand::of(TaskDemand::cpu_only(MilliCpu::from_cores(1))) };
+    let offers = Demand { tasks: 2, ..Demand::of(Arc::new(Requirements::default())) };
+    let (whole, first_node) = (GangPart::Whole, GangPart::Node { master: None });
+    for (gang, of_tasks, of_offers) in [(GangRule::Whole, whole, whole), (GangRule::OneByOne, whole, first_node)] {
+        let polled = Polled::new(&RunsOptions { gang, ..options() }, 1);
+        assert_eq!([&tasks, &offers].map(|demand| polled.first_gang_part(demand)), [of_tasks, of_offers], "{gang:?}");
+    }
 }

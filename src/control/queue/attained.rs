@@ -71,3 +71,38 @@ pub(super) fn await_next_level(core: &mut Core, index: ReplicaIndex) {
     let timer = Timer::NextLevel { replica: index, version: replica.version };
     core.timers.set(at, timer);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dryrack_units::{Bytes, MilliCpu};
+    use dryrack_workload::{TaskDemand, TaskSet};
+    use std::sync::Arc;
+
+    fn task(gpus: Option<(u32, GpuTake)>) -> TaskDemand {
+        let gpus = gpus.map(|(count, take)| GpuDemand { count, take, models: Vec::new(), min_memory: None });
+        TaskDemand { gpus, ..TaskDemand::cpu_only(MilliCpu::from_cores(1)) }
+    }
+
+    fn set(tasks: u32, gpus: Option<(u32, GpuTake)>) -> TaskSet {
+        TaskSet { name: "set".into(), tasks, min_tasks: tasks, task: task(gpus) }
+    }
+
+    #[test]
+    fn what_counts_as_used_is_the_number_of_gpus_of_all_tasks() {
+        use GpuTake::{Memory, Share, Whole};
+        let (half, memory) = (Share(GpuShare::new(500)), Memory(Bytes::from_gib(8)));
+        let tasks = |tasks, gpus| Demand { tasks, ..Demand::of(task(gpus)) };
+        let sets = |sets: Vec<TaskSet>| Demand::of(Arc::<[TaskSet]>::from(sets));
+        for (name, demand, expected) in [
+            ("three tasks of two GPUs", tasks(3, Some((2, Whole))), 6000),
+            ("three tasks of half of two GPUs", tasks(3, Some((2, half))), 3000),
+            ("memory counts as the whole GPU", tasks(1, Some((2, memory))), 2000),
+            ("a task without GPUs counts as one GPU", tasks(3, None), 3000),
+            ("a task with no share counts as a thousandth", tasks(2, Some((1, Share(GpuShare::ZERO)))), 2),
+            ("sets add up", sets(vec![set(3, Some((2, Whole))), set(2, Some((1, half))), set(4, None)]), 11000),
+        ] {
+            assert_eq!(attained_width(&demand), expected, "{name}");
+        }
+    }
+}

@@ -128,3 +128,81 @@ impl FairShares {
         self.associations.take_usage_of(&before.associations);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const fn at(seconds: u64) -> SimTime {
+        SimTime::from_nanos(seconds * 1_000_000_000)
+    }
+
+    /// Two users of one account. Priorities are computed each minute.
+    fn shares(half_life: u64) -> (FairShares, Multifactor, [usize; 2]) {
+        let options: SlurmOptions = serde_json::from_value(json!({
+            "accounts": [{"name": "a", "users": {"u": 1, "v": 1}}],
+            "priority": {"calc_period": "1m", "decay_half_life": format!("{half_life}s")},
+        }))
+        .expect("options");
+        let fair = FairShares::of(&options).expect("accounts and priorities");
+        let users = ["u", "v"].map(|user| fair.associations.find(user, "a").expect("a user"));
+        (fair, options.priority.expect("priorities"), users)
+    }
+
+    fn charge(association: usize, rate: u64, since: u64) -> Charge {
+        Charge { association, rate, since: at(since) }
+    }
+
+    #[test]
+    fn running_jobs_are_charged_up_to_each_computation_and_up_to_their_end() {
+        let (mut fair, weights, [u, v]) = shares(0);
+        let usage = |fair: &FairShares| [u, v].map(|user| fair.associations.usage(user));
+        let check = |fair: &FairShares, expected: [f64; 2], when: &str| {
+            for (found, expected) in usage(fair).into_iter().zip(expected) {
+                assert!((found - expected).abs() < 1e-9, "{when}: {found} instead of {expected}");
+            }
+        };
+        fair.catch_up(&weights, at(10));
+        // Two per second from 30 s on.
+        fair.begin(0, charge(u, 2000, 30));
+        fair.catch_up(&weights, at(59));
+        check(&fair, [0.0, 0.0], "before the computation at 60 s");
+        fair.catch_up(&weights, at(60));
+        check(&fair, [60.0, 0.0], "30 s");
+        // The other user has half of one per second, and the first a second job of one per second.
+        fair.begin(1, charge(v, 500, 100));
+        fair.begin(2, charge(u, 1000, 110));
+        fair.catch_up(&weights, at(240));
+        check(&fair, [60.0 + 2.0 * 180.0 + 130.0, 0.5 * 140.0], "after three computations");
+        assert_eq!(fair.running().collect::<Vec<_>>(), [0, 1, 2]);
+        // One ends 10 s after a computation, and one that is never there at a computation ends after 5 s.
+        fair.end(0, at(250));
+        fair.begin(3, charge(v, 1000, 251));
+        fair.end(3, at(256));
+        fair.end(3, at(299));
+        check(&fair, [550.0 + 20.0, 70.0 + 5.0], "at once");
+        fair.catch_up(&weights, at(300));
+        check(&fair, [570.0 + 60.0, 75.0 + 30.0], "what goes on");
+        // Of equal shares, the user that used less is first of three, behind nobody but the user root.
+        let factors = [u, v].map(|user| fair.associations.factor(user));
+        assert!(factors[0] < factors[1], "{factors:?}");
+    }
+
+    #[test]
+    fn usage_decays_as_if_it_were_as_old_as_its_beginning() {
+        // With ln 2 = 0.693 as in Slurm, a thousandth is lost each second.
+        let (mut fair, weights, [u, _]) = shares(693);
+        let kept = |seconds| (0..seconds).fold(1.0, |kept, _| kept * 0.999);
+        fair.catch_up(&weights, at(30));
+        fair.begin(0, charge(u, 2000, 30));
+        fair.catch_up(&weights, at(60));
+        let first = 60.0 * kept(30);
+        fair.catch_up(&weights, at(120));
+        let second = first * kept(60) + 120.0 * kept(60);
+        fair.end(0, at(130));
+        let found = fair.associations.usage(u);
+        let expected = second + 20.0 * kept(10);
+        assert!((found - expected).abs() < 1e-9, "{found} instead of {expected}");
+    }
+}

@@ -17,6 +17,8 @@ mod fair;
 mod ground;
 mod limits;
 mod partitions;
+#[cfg(test)]
+mod partitions_tests;
 mod pass;
 mod preempt;
 mod preemptor;
