@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
+use serde_json::json;
+
 use super::Control;
-use super::profile_tests::with;
+use super::profile_tests::{kubernetes, with};
 use dryrack_event::{Command, FleetFact, Input, Lifecycle, Output};
-use dryrack_fleet::{NodeShape, NodeSpec, NodeState};
+use dryrack_fleet::{GpuShape, NodeShape, NodeSpec, NodeState};
 use dryrack_ids::{AttemptId, JobId, NodeId};
+use dryrack_scheduler::Decision;
 use dryrack_units::{Bytes, MilliCpu, SimTime};
-use dryrack_workload::{Demand, Ending, JobSpec, TaskDemand};
+use dryrack_workload::{Demand, Ending, GpuDemand, GpuTake, JobSpec, TaskDemand};
 
 /// The first attempt of the job.
 fn first() -> AttemptId {
@@ -125,4 +128,73 @@ fn records_of_ended_jobs_are_dropped_when_the_instant_is_over() {
     assert_eq!(dropped(&mut control), []);
     tell(&mut control, 5, &Input::Attempt { attempt: first(), fact: Lifecycle::Exited(Ending::Completed) });
     assert_eq!((dropped(&mut control), dropped(&mut control)), (vec![JobId::new(0)], vec![]));
+}
+
+#[test]
+fn an_explanation_leaves_out_the_room_that_is_promised_to_a_job_ahead() {
+    let preempts =
+        [("scheduler/preempt", json!("lower_priority")), ("scheduler/order", json!(["priority", "submitted"]))];
+    let mut control = Control::new(Arc::new(with(&preempts)), 1);
+    for (number, cores) in [16, 4].into_iter().enumerate() {
+        let shape = NodeShape::of(MilliCpu::from_cores(cores), Bytes::from_gib(64), Vec::new());
+        let spec = NodeSpec { name: format!("n{number}").into(), shape: Arc::new(shape) };
+        let declared = FleetFact::NodeDeclared { node: NodeId::new(number), state: NodeState::Ready, spec };
+        tell(&mut control, 0, &Input::Fleet(declared));
+    }
+    // On the first node, a job of no priority has 10 cores. An urgent job preempts it and waits until it has stopped.
+    for (job, (cores, priority)) in [(10, 0), (14, 5), (6, 0), (4, 0)].into_iter().enumerate() {
+        let demand = Demand::of(TaskDemand::cpu_only(MilliCpu::from_cores(cores)));
+        let spec = Arc::new(JobSpec { priority, ..JobSpec::of(format!("j{job}").into(), demand) });
+        let told = tell(&mut control, 0, &Input::Submit { job: JobId::new(job), spec });
+        match job {
+            0 => drop(tell(&mut control, 0, &Input::Attempt { attempt: first(), fact: Lifecycle::Started })),
+            1 => assert!(matches!(told[..], [Command::Stop { .. }]), "{told:?}"),
+            _ => {}
+        }
+    }
+    let mut is_placed =
+        |job| matches!(control.examine(JobId::new(job), 0).expect("it is submitted").decision, Decision::Place(_));
+    // The 6 free cores of the first node are promised. Those of the second are not.
+    assert!(!is_placed(2) && is_placed(3));
+}
+
+/// A pod that preempts clears the nominations of less important pods to its node, and of no others
+/// (`getLowerPriorityNominatedPods` in `pkg/scheduler/framework/preemption/preemption.go`).
+#[test]
+fn a_pod_keeps_its_nomination_when_an_equally_important_one_preempts_on_its_node() {
+    for (priority, is_cleared) in [(1000, false), (1001, true)] {
+        let mut control = Control::new(Arc::new(with(&[("flow", kubernetes("1s", "10s"))])), 1);
+        let gpus = vec![GpuShape::of("a", Bytes::from_gib(80)); 4];
+        let shape = NodeShape::of(MilliCpu::from_cores(16), Bytes::from_gib(64), gpus);
+        let spec = NodeSpec { name: "n".into(), shape: Arc::new(shape) };
+        let declared = FleetFact::NodeDeclared { node: NodeId::new(0), state: NodeState::Ready, spec };
+        tell(&mut control, 0, &Input::Fleet(declared));
+        let attempt = |job| AttemptId { job: JobId::new(job), ..first() };
+        let submit = |control: &mut Control, seconds, job, (cores, gpus, priority)| {
+            let gpus = GpuDemand { count: gpus, take: GpuTake::Whole, models: Vec::new(), min_memory: None };
+            let gpus = Some(gpus).filter(|gpus| gpus.count > 0);
+            let demand = Demand::of(TaskDemand { gpus, ..TaskDemand::cpu_only(MilliCpu::from_cores(cores)) });
+            let spec = Arc::new(JobSpec { priority, ..JobSpec::of(format!("j{job}").into(), demand) });
+            tell(control, seconds, &Input::Submit { job: JobId::new(job), spec })
+        };
+        let starts = |told: &[Command], job| {
+            told.iter().any(|command| matches!(command, Command::Start { attempt: own, .. } if *own == attempt(job)))
+        };
+        let stops = |told: &[Command], job| matches!(told, [Command::Stop { attempt: own }] if *own == attempt(job));
+        // One pod has two of four GPUs, and another one has 12 of 16 cores.
+        for (job, what) in [(0, (0, 2, 0)), (1, (12, 0, 100))] {
+            assert!(starts(&submit(&mut control, 0, job, what), job));
+            tell(&mut control, 0, &Input::Attempt { attempt: attempt(job), fact: Lifecycle::Started });
+        }
+        assert!(stops(&submit(&mut control, 10, 2, (0, 3, 1000)), 0), "three GPUs");
+        assert!(stops(&submit(&mut control, 20, 3, (8, 0, priority)), 1), "eight cores");
+        // Two GPUs are free, but promised to the first of the two.
+        let told = submit(&mut control, 30, 4, (0, 2, 500));
+        assert_eq!(starts(&told, 4), is_cleared, "priority {priority}");
+        if !is_cleared {
+            let stopped = |job| Input::Attempt { attempt: attempt(job), fact: Lifecycle::Stopped };
+            assert!(starts(&tell(&mut control, 40, &stopped(0)), 2));
+            assert!(starts(&tell(&mut control, 50, &stopped(1)), 3));
+        }
+    }
 }

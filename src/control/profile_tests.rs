@@ -501,3 +501,62 @@ fn a_job_has_its_own_retries_or_those_of_the_profile() {
     let own = RetryPolicy { limit: Some(2), backoff: Backoff { first: seconds(1), ..backoff } };
     assert_eq!(profile.retry_of(&spec(Restart::Always, Some(own))), own);
 }
+
+/// The flow of a profile like `kubernetes-1.35`, with the first and the longest back-off.
+pub(crate) fn kubernetes(initial: &str, max: &str) -> Value {
+    json!({"kubernetes": {
+        "scheduler": {
+            "filters": ["NodeResourcesFit"],
+            "scorers": {"NodeResourcesFit": 1},
+            "scoring_strategy": {"type": "LeastAllocated", "resources": {"cpu": 1, "memory": 1}},
+            "balanced_allocation": ["cpu", "memory"],
+            "percentage_of_nodes_to_score": 0,
+            "hard_pod_affinity_weight": 1,
+            "default_constraints": {},
+            "preemption": {"min_candidate_nodes_percentage": 10, "min_candidate_nodes_absolute": 100},
+        },
+        "queue": {
+            "initial_backoff": initial, "max_backoff": max, "pop_from_backoff": true, "hints": true,
+            "max_unschedulable": "5m",
+        },
+        "default_toleration": "5m",
+    }})
+}
+
+#[test]
+fn back_offs_of_pods_grow_and_their_waits_end() {
+    use ProfileError::{Kubernetes, NoTime};
+    let shorter = Kubernetes("the longest back-off is shorter than the first".to_string());
+    let flow = |initial, max| vec![("flow", kubernetes(initial, max))];
+    let mut no_flush = flow("1s", "10s");
+    no_flush.push(("flow/kubernetes/queue/max_unschedulable", json!("0s")));
+    let gangs = |timeout: &str| {
+        let mut changes = flow("1s", "10s");
+        changes.push(("flow/kubernetes/gang_scheduling", json!({"timeout": timeout})));
+        changes
+    };
+    check(&[
+        (&flow("1s", "10s"), &[]),
+        (&flow("10s", "10s"), &[]),
+        (&flow("10s", "9s"), &[shorter]),
+        (&no_flush, &[NoTime("flow.kubernetes.queue.max_unschedulable")]),
+        (&gangs("1s"), &[]),
+        (&gangs("0s"), &[NoTime("flow.kubernetes.gang_scheduling.timeout")]),
+    ]);
+}
+
+#[test]
+fn the_name_of_the_scheduler_is_written_only_if_it_is_not_the_default() {
+    let written = |changes: &[(&str, Value)]| {
+        let mut all = vec![("flow", kubernetes("1s", "10s"))];
+        all.extend_from_slice(changes);
+        let profile = with(&all);
+        let options = profile.flow.kubernetes().expect("the flow of pods");
+        let data = serde_json::to_value(options).expect("data");
+        (options.scheduler_name.clone(), data.get("scheduler_name").cloned())
+    };
+    let stated = |name: &str| written(&[("flow/kubernetes/scheduler_name", json!(name))]);
+    assert_eq!(written(&[]), ("default-scheduler".to_string(), None));
+    assert_eq!(stated("default-scheduler"), ("default-scheduler".to_string(), None));
+    assert_eq!(stated("other"), ("other".to_string(), Some(json!("other"))));
+}

@@ -9,10 +9,13 @@ use super::nodes::noticed;
 use super::timer::Timer;
 use crate::profile_tests::with;
 use dryrack_event::{Event, Outcome, Output, Phase, Reason};
-use dryrack_fleet::{NodeShape, NodeSpec, NodeState, Reliance};
-use dryrack_ids::{AttemptId, JobId, NodeId};
-use dryrack_scheduler::Grouping;
-use dryrack_units::{Bytes, MilliCpu, SimDuration, SimTime};
+use dryrack_fleet::{
+    Blocks, Cloud, FleetKind, FleetNodes, FleetPlacement, FleetSpec, IdleDuration, Instance, NodeClaim, NodeShape,
+    NodeSpec, NodeState, Placement, Reliance,
+};
+use dryrack_ids::{AttemptId, FleetId, JobId, NodeId};
+use dryrack_scheduler::{Candidate, Grouping};
+use dryrack_units::{Bytes, MilliCpu, Score, SimDuration, SimTime};
 use dryrack_workload::{Demand, JobSpec, Restart, TaskDemand};
 
 const fn at(seconds: u64) -> SimTime {
@@ -233,4 +236,100 @@ fn an_expired_period_is_noticed_at_the_next_check_after_it() {
     assert!(changes(&mut core).is_empty());
     core.set_reported(node, NodeState::Gone, Reason::HeartbeatBack);
     assert_eq!(changes(&mut core), [(NodeState::Unreachable, NodeState::Gone, Reason::HeartbeatBack)]);
+}
+
+fn claim(node: NodeId, cores: u64) -> NodeClaim {
+    NodeClaim { tasks: 1, cpu: MilliCpu::from_cores(cores), ..NodeClaim::of_nothing(node) }
+}
+
+#[test]
+fn a_candidate_may_be_committed_if_its_nodes_are_unchanged_or_it_still_fits() {
+    let place = |claims: &[NodeClaim]| Candidate {
+        placement: Placement::new(claims.iter().cloned().collect()),
+        score: Score::ZERO,
+    };
+    for recheck in [true, false] {
+        let (mut core, first) = with_node(&[("commit/recheck", json!(recheck))]);
+        let second = NodeId::new(1);
+        let spec = NodeSpec { name: "m".into(), shape: Arc::clone(&core.fleet.node(first).shape) };
+        core.declare_node(second, NodeState::Ready, &spec);
+        let job = submit(&mut core, JobSpec::of("j".into(), demand(8)));
+        let index = core.store[job].first;
+        let version = |core: &Core, node: NodeId| core.fleet.node(node).version;
+        // A release may overcommit GPUs that a user picked. So a candidate may be one that would not fit again.
+        let (small, large) = (place(&[claim(first, 8)]), place(&[claim(first, 17)]));
+        let both = place(&[claim(second, 8), claim(first, 8)]);
+        let read = core.versions_of(&[small.clone(), both.clone(), large.clone()]);
+        assert_eq!(read, [(first, version(&core, first)), (second, version(&core, second))]);
+        let may = |core: &Core| [&small, &large, &both].map(|candidate| core.may_commit(index, candidate, &read));
+        assert_eq!(may(&core), [true; 3]);
+        // Another job takes 4 of the 16 cores of the first node, and then 5 more.
+        core.fleet.take(&place(&[claim(first, 4)]).placement);
+        assert_eq!(may(&core), [true, !recheck, true]);
+        core.fleet.take(&place(&[claim(first, 5)]).placement);
+        assert_eq!(may(&core), [!recheck; 3]);
+    }
+}
+
+/// A core with a fleet of these sizes in a cloud with room for this many instances, all of which are absent at first.
+fn with_cloud(nodes: FleetNodes, capacity: u32) -> Core {
+    let mut core = core(&[]);
+    let fleet = FleetId::new(0);
+    let spec = FleetSpec {
+        name: "pool".into(),
+        kind: FleetKind::Cloud,
+        placement: FleetPlacement::Any,
+        blocks: Blocks::Count(1),
+        nodes: Some(nodes),
+        cloud: Some(Cloud { capacity: vec![capacity], idle_duration: IdleDuration::Usual }),
+    };
+    core.declare_fleet(fleet, &Arc::new(spec));
+    for number in 0..capacity as usize {
+        let instance = Instance {
+            fleet,
+            blocks: Blocks::Count(1),
+            total_blocks: Some(1),
+            disk: Bytes::from_gib(100),
+            backend: "aws".into(),
+            region: "eu".into(),
+            spot: false,
+            offer: Some(0),
+        };
+        let shape = NodeShape::of(MilliCpu::from_cores(16), Bytes::from_gib(64), Vec::new());
+        let shape = Arc::new(NodeShape { instance: Some(Arc::new(instance)), ..shape });
+        let spec = NodeSpec { name: format!("i{number}").into(), shape };
+        core.declare_node(NodeId::new(number), NodeState::Gone, &spec);
+    }
+    core
+}
+
+#[test]
+fn only_a_fleet_with_fewer_instances_than_its_minimum_is_checked_again() {
+    let fleet = FleetId::new(0);
+    let check_at = |core: &mut Core| core.clouds.instances.cloud(fleet).check_at;
+    // The least number and the number at first, what the cloud has, and whether instances are missing.
+    for (min, target, capacity, is_short) in [
+        (0, 0, 2, false),
+        (0, 2, 2, false),
+        (1, 1, 2, false),
+        (2, 2, 2, false),
+        (2, 2, 1, true),
+        (1, 2, 1, false),
+        (1, 2, 2, false),
+    ] {
+        let mut core = with_cloud(FleetNodes { min, target, max: Some(4) }, capacity);
+        core.advance_to(at(10));
+        core.begin_fleets();
+        let requested = core.clouds.staying(&core.fleet, fleet);
+        assert_eq!(requested, target.min(capacity), "{min}..{target} of {capacity}");
+        assert_eq!(check_at(&mut core).is_some(), is_short, "{min}..{target} of {capacity}");
+        if is_short || min == 0 {
+            continue;
+        }
+        // The loss of an instance leaves enough or too few. The first pause is a minute.
+        core.advance_to(at(20));
+        core.set_reported(NodeId::new(0), NodeState::Gone, Reason::Reported);
+        core.instance_reported(NodeId::new(0), NodeState::Gone);
+        assert_eq!(check_at(&mut core), (requested - 1 < min).then_some(at(80)), "{min}..{target} of {capacity}");
+    }
 }
