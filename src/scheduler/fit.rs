@@ -12,7 +12,7 @@ use super::islands;
 use super::node_class::NodeClass;
 use super::target::Target;
 use dryrack_event::Reason;
-use dryrack_fleet::{GpuClaim, GpuState, NodeStatus, restricted};
+use dryrack_fleet::{GpuClaim, GpuState, NodeShape, NodeStatus, restricted};
 use dryrack_planted::planted;
 use dryrack_units::{Bytes, GpuShare, MilliCpu};
 use dryrack_workload::{GpuDemand, GpuTake, TaskGroup};
@@ -89,9 +89,42 @@ pub fn capacity(demand: TaskGroup<'_>, order: GpuOrder, class: &NodeClass, limit
             let free = with_room(demand, gpus, class, class.status).count() as u32;
             capacity_without_gpus(demand, class, limit).min(free / class.gpus_per_task(demand))
         }
+        Some(ref gpus) if class.shape.restricted_cores_per_gpu() == 0 && !class.shape.has_unified_gpus() => {
+            most_by_parts(demand, gpus, class, capacity_without_gpus(demand, class, limit))
+        }
         // Otherwise tasks are counted by placing them.
         Some(_) => fill(demand, GpuChoice::in_order(order), class, limit).tasks,
     }
+}
+
+/// How many tasks fit by their GPUs, up to `limit`. `t` tasks with `k` GPUs each fit if the GPUs together have room for `t * k`
+/// parts, of which each GPU takes at most one part for each task.
+fn most_by_parts(demand: TaskGroup<'_>, gpus: &GpuDemand, class: &NodeClass, limit: u32) -> u32 {
+    let each = u128::from(class.gpus_per_task(demand));
+    let claims = with_room(demand, gpus, class, class.status);
+    let parts: SmallVec<[u64; 8]> = claims.map(|claim| parts_with_room(&claim, class.shape, class.status)).collect();
+    let fits = |tasks: u32| {
+        let taken: u128 = parts.iter().map(|parts| u128::from((*parts).min(u64::from(tasks)))).sum();
+        taken >= each * u128::from(tasks)
+    };
+    let (mut least, mut most) = (0, limit);
+    while least < most {
+        let middle = least + (most - least).div_ceil(2);
+        match fits(middle) {
+            true => least = middle,
+            false => most = middle - 1,
+        }
+    }
+    least
+}
+
+/// For how many such claims a GPU has room.
+fn parts_with_room(claim: &GpuClaim, shape: &NodeShape, status: &NodeStatus) -> u64 {
+    let index = usize::from(claim.index);
+    let time = u64::from(status.gpu_share_free(index).get());
+    let memory = status.gpu_memory_free(shape, index).get();
+    let by_time = time.checked_div(u64::from(claim.share.get())).unwrap_or(u64::MAX);
+    by_time.min(memory.checked_div(claim.memory.get()).unwrap_or(u64::MAX))
 }
 
 /// Whether counting free GPUs gives the number of tasks that fit: for whole GPUs, none of which is part of RAM.
@@ -293,13 +326,8 @@ fn take_gpus(
         }
         Preference::MostRoom => {
             let key = |claim: &GpuClaim| {
-                let index = usize::from(claim.index);
-                let time = u64::from(status.gpu_share_free(index).get());
-                let memory = status.gpu_memory_free(shape, index).get();
-                let by_time = time.checked_div(u64::from(claim.share.get())).unwrap_or(u64::MAX);
-                let by_memory = memory.checked_div(claim.memory.get()).unwrap_or(u64::MAX);
                 // The number of tasks is doubled, so that on a tie the degraded GPU comes last.
-                let tasks = by_time.min(by_memory).min(u64::MAX / 4);
+                let tasks = parts_with_room(claim, shape, status).min(u64::MAX / 4);
                 u64::MAX - 2 * tasks + u64::from(degraded(claim))
             };
             found.iter().map(|(claim, _)| (false, key(claim), *claim)).collect()

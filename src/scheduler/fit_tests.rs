@@ -259,6 +259,34 @@ fn a_task_without_gpus_is_counted_by_its_cores_and_its_memory() {
     assert_eq!((of(1, 1), of(3, 1), of(1, 5), of(0, 0)), (16, 5, 12, 99));
 }
 
+/// Placing the tasks one by one is the plain way to count them.
+#[test]
+fn parts_of_gpus_are_counted_as_they_are_placed() {
+    let target = Target::default();
+    let takes = [
+        GpuTake::Share(GpuShare::new(100)),
+        GpuTake::Share(GpuShare::new(450)),
+        GpuTake::Memory(gib(7)),
+        GpuTake::Memory(gib(30)),
+    ];
+    let held: [&[(u16, u32, u64)]; 4] =
+        [&[], &[(0, 600, 48)], &[(0, 1000, 0), (1, 0, 79)], &[(0, 900, 10), (1, 100, 75), (2, 550, 20), (3, 0, 40)]];
+    for (take, held) in takes.into_iter().flat_map(|take| held.map(|held| (take, held))) {
+        for (count, gpus, cores) in [(1, 4, 0), (2, 4, 0), (3, 4, 0), (4, 4, 0), (2, 5, 1), (3, 7, 2), (5, 4, 0)] {
+            let node = fleet(shape(gpus), held);
+            let task = with_cores(cores, task(count, take));
+            let choice = GpuChoice::new(GpuOrder::First, &target, Draw::NONE);
+            let placed = on_node(&node, |class| fill(group(&task), choice, class, 999)).tasks;
+            let counted = on_node(&node, |class| capacity(group(&task), GpuOrder::First, class, 999));
+            assert_eq!(counted, placed, "{count} of {gpus} GPUs, {take:?}, held {held:?}");
+        }
+    }
+    // A byte each, of 80 GiB on two GPUs. Placing that many one by one would take minutes.
+    let byte = TaskDemand { ram: gib(0), ..with_cores(0, task(1, GpuTake::Memory(Bytes::new(1)))) };
+    let all = on_node(&fleet(shape(2), &[]), |class| capacity(group(&byte), GpuOrder::First, class, u32::MAX));
+    assert_eq!(all, u32::MAX);
+}
+
 #[test]
 fn as_many_shares_fit_as_cores_are_left_that_are_not_restricted() {
     let mut restricted = shape(4);
