@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::breaks::{called, kinds};
-use super::helps::entries;
+use super::node_kinds::entries;
 use super::summary::Row;
 use dryrack_engine::Rehearsal;
 use dryrack_scenario::Objective;

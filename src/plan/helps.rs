@@ -1,24 +1,20 @@
 //! What would help most against waiting: changes of a scenario that are run, and the waiting hours that each saves.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use super::breaks::called;
-use dryrack_catalog as catalog;
+use super::node_kinds::{NodeEntry, Separations, amount, entries, kinds, quoted};
 use dryrack_engine::{Rehearsal, Standing};
 use dryrack_event::Outcome;
-use dryrack_fleet::{NodeShape, offer_of};
 use dryrack_metrics::{Estimate, ResampledFrom, RunAccount, estimate_difference};
 use dryrack_profile::{load_profile, profile_names};
-use dryrack_scheduler::slurm::{Partition, partition_label};
 use dryrack_units::{Bytes, MilliCpu, SimDuration, SimTime};
-use dryrack_yaml::{Node, Report, Tree, emit, is_pattern, matches_pattern, parse};
+use dryrack_yaml::{Node, Report, Tree, parse};
 
 /// The profiles that are tried in place of a profile with one queue. Backfilling with many reservations takes long, so
 /// `conservative` is left out.
 const QUEUES: [&str; 9] =
     ["fifo", "fifo-skipping", "easy", "sjf", "smallest-first", "fair-share", "best-fit", "pack", "spread"];
-/// The largest number of kinds of nodes of which one more is tried, in the order of the file.
+/// The largest number of kinds of nodes of which one more is tried: first one kind of each machine, in the order of the file.
 const MOST_KINDS: usize = 8;
 
 /// A change that may shorten waits.
@@ -129,7 +125,8 @@ pub fn sort(savings: &mut [Saving]) {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     pub changes: Vec<Change>,
-    /// The number of kinds of nodes of which one more is not tried, because there are too many kinds.
+    /// The number of kinds of nodes of which one more is not tried, because there are too many kinds, or because `--set`
+    /// cannot add a node to their partitions.
     pub kinds_left_out: usize,
     /// The custom filters of the scenario's profile. Other profiles are not tried if there are any, because these would
     /// place jobs where a filter forbids it.
@@ -141,9 +138,7 @@ pub fn changes(rehearsal: &Rehearsal) -> Changes {
     let mut report = Report::default();
     let source = report.add_source("the scenario", &*rehearsal.source);
     let Some(tree) = parse(&rehearsal.source, source, &mut report) else { return Changes::default() };
-    // Partitions of a profile's file cannot be changed by `--set`.
-    let slurm = rehearsal.profile.slurm.as_ref().filter(|_| tree.get("slurm").is_some());
-    let mut found = of_nodes(&entries(&tree, rehearsal), slurm.map_or(&[], |slurm| &slurm.partitions));
+    let mut found = of_nodes(&entries(&tree, rehearsal), &Separations::of(&tree, rehearsal));
     found.filters = rehearsal.profile.scheduler.own_filters().map(|filter| filter.name()).collect();
     if found.filters.is_empty() {
         found.changes.extend(of_profiles(rehearsal));
@@ -154,53 +149,24 @@ pub fn changes(rehearsal: &Rehearsal) -> Changes {
     found
 }
 
-/// An entry of `nodes:` with the shape of its nodes.
-pub(super) struct NodeEntry<'t> {
-    pub(super) tree: &'t Tree,
-    name: &'t str,
-    count: Option<u32>,
-    pub(super) shape: &'t Arc<NodeShape>,
-}
-
-/// The entries of `nodes:`.
-pub(super) fn entries<'t>(tree: &'t Tree, rehearsal: &'t Rehearsal) -> Vec<NodeEntry<'t>> {
-    let Some(Node::List(items)) = tree.get("nodes").map(|nodes| &nodes.node) else { return Vec::new() };
-    let mut found: Vec<NodeEntry<'_>> = Vec::new();
-    for tree in items {
-        let Some(name) = tree.get("name").and_then(Tree::scalar) else { continue };
-        let count = tree.get("count").and_then(Tree::scalar).and_then(|count| count.parse().ok());
-        let is_copy = |node: &str| {
-            let number = node.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
-            node == name || (count.is_some() && number.is_some_and(|rest| rest.parse::<u32>().is_ok()))
-        };
-        let node = rehearsal.nodes.iter().find(|node| is_copy(&node.spec.name) && offer_of(&node.spec.shape).is_none());
-        let Some(node) = node else { continue };
-        found.push(NodeEntry { tree, name, count, shape: &node.spec.shape });
-    }
-    found
-}
-
-/// The first entry of each kind. Entries of one kind have the same GPUs, cores and RAM.
-fn kinds<'a, 't>(entries: &'a [NodeEntry<'t>]) -> Vec<&'a NodeEntry<'t>> {
-    let mut known = BTreeSet::new();
-    let is_new = |entry: &&NodeEntry<'_>| known.insert((called(entry.shape), entry.shape.cpu, entry.shape.ram));
-    entries.iter().filter(is_new).collect()
-}
-
-fn of_nodes(entries: &[NodeEntry<'_>], partitions: &[Partition]) -> Changes {
-    let mut kinds = kinds(entries);
-    let kinds_left_out = kinds.len().saturating_sub(MOST_KINDS);
+fn of_nodes(entries: &[NodeEntry<'_>], separations: &Separations<'_>) -> Changes {
+    let mut kinds = kinds(entries, separations);
+    let mut kinds_left_out = kinds.len().saturating_sub(MOST_KINDS);
     kinds.truncate(MOST_KINDS);
     let mut changes = Vec::new();
-    for entry in &kinds {
-        let what = format!("one more node like {} ({})", entry.name, called(entry.shape));
-        let (name, set) = one_more(entry, partitions);
-        let set = std::iter::once(set).chain(joined(entry, &name, partitions)).collect();
-        changes.push(Change { what, set, profile: None });
+    for kind in &kinds {
+        match kind.one_more(separations) {
+            Some(set) => {
+                changes.push(Change { what: format!("one more node like {}", kind.words()), set, profile: None });
+            }
+            None => kinds_left_out += 1,
+        }
     }
-    for entry in kinds.iter().filter(|entry| !entry.shape.gpus.is_empty()) {
+    // A change of an entry changes all of its nodes, which may be of several kinds.
+    let mut seen = BTreeSet::new();
+    for entry in kinds.iter().map(|kind| kind.entry).filter(|entry| seen.insert(entry.name)) {
         let what = format!("one more GPU in each {}", entry.name);
-        changes.extend(one_more_gpu(entry).map(|set| Change { what, set: vec![set], profile: None }));
+        changes.extend(entry.one_more_gpu().map(|set| Change { what, set: vec![set], profile: None }));
     }
     // Twice nothing is nothing.
     let cores = entries.iter().filter(|entry| entry.shape.cpu.get() > 0);
@@ -217,67 +183,6 @@ fn of_nodes(entries: &[NodeEntry<'_>], partitions: &[Partition]) -> Changes {
         }
     }
     Changes { changes, kinds_left_out, ..Changes::default() }
-}
-
-/// An amount as a file states it, without rounding: `80GiB`, or a number of bytes.
-fn amount(bytes: Bytes) -> String {
-    let text = bytes.to_string().replace(' ', "");
-    if text.parse() == Ok(bytes) { text } else { format!("{}B", bytes.get()) }
-}
-
-/// A step of a path, in double quotes if it has a dot.
-fn quoted(name: &str) -> String {
-    if name.contains('.') { format!("\"{name}\"") } else { name.to_string() }
-}
-
-/// Adds the new node to the partitions of the node that it is like, unless their lists or patterns already name it.
-fn joined(entry: &NodeEntry<'_>, name: &str, partitions: &[Partition]) -> impl Iterator<Item = String> {
-    let names_it = move |typed: &String| if is_pattern(typed) { matches_pattern(typed, name) } else { typed == name };
-    let lacks_it = move |partition: &&Partition| {
-        let is_of_it = entry.shape.labels.contains_key(&partition_label(&partition.name));
-        is_of_it && !partition.nodes.is_empty() && !partition.nodes.iter().any(names_it)
-    };
-    let lists = partitions.iter().filter(lacks_it);
-    lists.map(move |partition| format!("slurm.partitions.{}.nodes.+={name}", quoted(&partition.name)))
-}
-
-/// The name of one more node, and a larger `count` or a copy of the entry with another name.
-fn one_more(entry: &NodeEntry<'_>, partitions: &[Partition]) -> (String, String) {
-    // The numbers of nodes have equally many digits. With one digit more, partitions would name nodes that are called
-    // otherwise.
-    let has_digit_more = |count: u32| count.to_string().len() > count.saturating_sub(1).to_string().len();
-    if let Some(count) = entry.count.filter(|count| partitions.is_empty() || !has_digit_more(*count)) {
-        return (format!("{}-{count}", entry.name), format!("nodes.{}.count={}", quoted(entry.name), count + 1));
-    }
-    let name = format!("{}-more", entry.name);
-    let mut copy = entry.tree.clone();
-    if let Node::Map(entries) = &mut copy.node {
-        entries.retain(|field| !["count", "state", "gpu_states", "foreign"].contains(&field.key.as_str()));
-        if let Some(Node::Scalar { text, .. }) =
-            entries.iter_mut().find(|field| field.key == "name").map(|field| &mut field.value.node)
-        {
-            text.clone_from(&name);
-        }
-    }
-    // Text of a list with one item is `[…]`, on one line below the second level.
-    let list = Tree { span: copy.span, node: Node::List(vec![copy]) };
-    let text = emit(&list);
-    let set = format!("nodes.+={}", text.trim().trim_start_matches('[').trim_end_matches(']'));
-    (name, set)
-}
-
-/// One more GPU of the same type. `None` if the node has GPUs of several types.
-fn one_more_gpu(entry: &NodeEntry<'_>) -> Option<String> {
-    let first = entry.shape.gpus.first()?;
-    if entry.shape.gpus.iter().any(|gpu| gpu.model != first.model) {
-        return None;
-    }
-    let memory = match catalog::gpu(&first.model) {
-        Some(_) => String::new(),
-        None => format!(", memory: {}", amount(first.memory)),
-    };
-    let count = entry.shape.gpus.len() + 1;
-    Some(format!("nodes.{}.gpus=[{{type: {}{memory}, count: {count}}}]", quoted(entry.name), first.model))
 }
 
 /// Other profiles with the same flow. Each says which custom scorers and keys of the order it lacks.
@@ -366,7 +271,9 @@ fn of_jobs(tree: &Tree) -> Vec<Change> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dryrack_fleet::NodeShape;
     use dryrack_scenario::{Options, load_text};
+    use dryrack_scheduler::slurm::{partition_label, reservation_label};
 
     const TEXT: &str = "\
 scenario: Two kinds of nodes
@@ -446,6 +353,63 @@ jobs: [{name: one, cpus: 1, duration: 1h, estimate: 1h}]
         for change in changes.iter().filter(|change| change.profile.is_some()) {
             load(&Options { profile: change.profile.clone(), ..Options::default() });
         }
+    }
+
+    /// Seven nodes have the same machine. Some are in other partitions or in a reservation, or have a label that jobs ask
+    /// for, so they are five kinds: `w-2` is like `w-0`, and `x` and `y` differ only in a label for which no job asks.
+    #[test]
+    fn one_more_node_is_tried_for_each_set_of_partitions_and_each_label_that_jobs_ask_for() {
+        let text = "\
+scenario: One machine in several partitions
+profile: slurm-22.05
+slurm:
+  partitions:
+    - {name: main, nodes: [w-0, w-2, w-3, x, y], default: true}
+    - {name: debug, nodes: [w-1]}
+    - {name: wide, nodes: [w-*, z]}
+  reservations: [{name: lesson, start: 1h, duration: 1h, nodes: [w-3], users: [ann]}]
+nodes:
+  - {name: w, count: 4, gpu: l4, gpus: 2, cpus: 8}
+  - {name: x, gpu: l4, gpus: 2, cpus: 8, labels: {zone: north, color: red}}
+  - {name: y, gpu: l4, gpus: 2, cpus: 8, labels: {zone: north, color: blue}}
+  - {name: z, gpu: l4, gpus: 2, cpus: 8}
+jobs:
+  - {name: one, cpus: 1, duration: 1h, estimate: 1h}
+  - {name: two, cpus: 1, duration: 1h, estimate: 1h, labels: {zone: north}}
+";
+        let load = |set: &[String]| {
+            let options = Options { set: set.to_vec(), ..Options::default() };
+            load_text("test.yaml", text, std::path::Path::new(""), &options).unwrap_or_else(|faults| panic!("{faults}"))
+        };
+        let Changes { changes, kinds_left_out, .. } = changes(&load(&[]).rehearsal);
+        assert_eq!(kinds_left_out, 0);
+        let labels = ["main", "debug", "wide"].map(partition_label);
+        let labels = [labels.as_slice(), &[reservation_label("lesson"), "zone".into()]].concat();
+        let added = changes.iter().filter(|change| change.what.starts_with("one more node")).map(|change| {
+            let changed = load(&change.set).rehearsal;
+            let known = ["w-0", "w-1", "w-2", "w-3", "x", "y", "z"];
+            let new: Vec<_> = changed.nodes.iter().filter(|node| !known.contains(&&*node.spec.name)).collect();
+            assert_eq!(new.len(), 1, "{change:?}");
+            let spec = &new[0].spec;
+            let has: Vec<bool> = labels.iter().map(|label| spec.shape.labels.contains_key(label)).collect();
+            (change.what.as_str(), spec.name.to_string(), has)
+        });
+        let row =
+            |what: &'static str, name: &str, has: [u8; 5]| (what, name.to_string(), has.map(|is| is == 1).to_vec());
+        assert_eq!(
+            added.collect::<Vec<_>>(),
+            [
+                row("one more node like w-0 (2 l4, partitions main and wide, no zone)", "w-4", [1, 0, 1, 0, 0]),
+                row("one more node like w-1 (2 l4, partitions debug and wide, no zone)", "w-4", [0, 1, 1, 0, 0]),
+                row(
+                    "one more node like w-3 (2 l4, partitions main and wide, reservation lesson, no zone)",
+                    "w-4",
+                    [1, 0, 1, 1, 0]
+                ),
+                row("one more node like x (2 l4, partition main, zone=north)", "x-more", [1, 0, 0, 0, 1]),
+                row("one more node like z (2 l4, partition wide, no zone)", "z-more", [0, 0, 1, 0, 0]),
+            ]
+        );
     }
 
     /// Nodes with 1 to 10 GPUs are ten kinds; one more of each of the first eight is tried.

@@ -27,6 +27,7 @@
 //! | `horizon` | how long each alternative stays enough while the load grows |
 //! | `horizon_cost` | what an alternative costs over the months, if only runs measure it |
 //! | `helps` | changes of a scenario that may shorten waits, and the hours that each saves |
+//! | `node_kinds` | the kinds of nodes, and the settings that add a node or a GPU of a kind |
 //! | `page` | collects the contents of a report |
 //!
 //! It must never draw random numbers, and never present an alternative without runs as if it had been run.
@@ -48,6 +49,7 @@ mod journal;
 mod left_undone;
 mod limits;
 mod locked_file;
+mod node_kinds;
 mod order;
 mod page;
 mod paired;

@@ -14,6 +14,7 @@ trials! {
         each_named_value_of_a_choice_has_its_cheapest_fleet,
         what_a_few_seeds_show_is_said_with_its_confidence,
         one_more_instance_and_shorter_limits_are_tried,
+        one_more_node_is_tried_in_the_partition_that_is_full,
         the_horizon_of_a_service_grows_by_requests,
     ]
 }
@@ -309,6 +310,31 @@ jobs: [{name: a, count: 2, duration: 1h, time_limit: 3h, resources: {gpu: 8}}]
         assert!(said.contains(wanted), "{wanted:?} in\n{said}");
     }
     assert!(!said.contains("on average"), "{said}");
+}
+
+/// Ten jobs of an hour take the only node of their partition: they wait 0 to 9 hours, 45 together. On two nodes they wait
+/// 0, 0, 1, 1 to 4, 4, 20 together. The first entry has the same machine, but no job can use its partition.
+fn one_more_node_is_tried_in_the_partition_that_is_full() {
+    let scenario = "\
+scenario: An idle and a busy partition
+profile: slurm-22.05
+slurm:
+  partitions:
+    - {name: idle, nodes: [a-0, a-1], default: true}
+    - {name: busy, nodes: [b-0]}
+nodes:
+  - {name: a, count: 2, gpu: a100-80g, gpus: 4, cpus: 32}
+  - {name: b, count: 1, gpu: a100-80g, gpus: 4, cpus: 32}
+jobs: [{name: j, count: 10, partition: busy, cpus: 1, gpus: 4, estimate: 1h, duration: 1h}]
+";
+    let dir = written(&[("base.yaml", scenario)]);
+    let said = stdout(dir.path(), &["what-helps", "base.yaml"], 0);
+    let best =
+        "wait 45.0 h with 1 seed. Most would be saved by one more node like b-0 (4 a100-80g, partition busy): 25.0 h";
+    assert!(said.contains(best), "{said}");
+    assert!(said.contains("--set nodes.b.count=2 --set slurm.partitions.busy.nodes.+=b-1"), "{said}");
+    let row = |what: &str| said.lines().find(|line| line.starts_with(what)).unwrap_or_else(|| panic!("{what}: {said}"));
+    assert!(row("one more node like a-0 (4 a100-80g, partition idle)").contains(" 0.0 "), "{said}");
 }
 
 fn the_horizon_of_a_service_grows_by_requests() {

@@ -311,6 +311,12 @@ pub fn reservation_label(name: &str) -> Arc<str> {
     Arc::from(format!("{RESERVATION}{name}"))
 }
 
+/// The partition or advance reservation whose nodes have this label, in words: `partition debug`. `None` for other labels.
+pub fn group_of_label(label: &str) -> Option<String> {
+    let partition = label.strip_prefix(PARTITION).map(|name| format!("partition {name}"));
+    partition.or_else(|| label.strip_prefix(RESERVATION).map(|name| format!("reservation {name}")))
+}
+
 /// The demand of a job if it were in this partition only.
 pub fn demand_in(demand: &Demand, partition: &str) -> Demand {
     let mut narrow = demand.clone();
