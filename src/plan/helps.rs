@@ -410,6 +410,15 @@ jobs:
                 row("one more node like z (2 l4, partition wide, no zone)", "z-more", [0, 0, 1, 0, 0]),
             ]
         );
+        // The settings of GPUs apply to a whole entry. In the short form, only the number changes.
+        let more: Vec<&[String]> = changes
+            .iter()
+            .filter(|change| change.what.starts_with("one more GPU"))
+            .map(|change| change.set.as_slice())
+            .collect();
+        assert_eq!(more, [["nodes.w.gpus=3"], ["nodes.x.gpus=3"], ["nodes.z.gpus=3"]]);
+        let gpus: usize = load(more[0]).rehearsal.nodes.iter().map(|node| node.spec.shape.gpus.len()).sum();
+        assert_eq!(gpus, 4 * 3 + 3 * 2);
     }
 
     /// Nodes with 1 to 10 GPUs are ten kinds; one more of each of the first eight is tried.

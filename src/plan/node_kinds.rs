@@ -224,6 +224,10 @@ impl NodeEntry<'_> {
             return None;
         }
         let (path, count) = (format!("nodes.{}.gpus", quoted(self.name)), self.shape.gpus.len() + 1);
+        // `gpu: l4, gpus: 4` has the type apart from the number.
+        if self.tree.get("gpu").is_some() {
+            return Some(format!("{path}={count}"));
+        }
         let memory = match catalog::gpu(&first.model) {
             Some(_) => String::new(),
             None => format!(", memory: {}", amount(first.memory)),

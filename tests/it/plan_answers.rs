@@ -335,6 +335,8 @@ jobs: [{name: j, count: 10, partition: busy, cpus: 1, gpus: 4, estimate: 1h, dur
     assert!(said.contains("--set nodes.b.count=2 --set slurm.partitions.busy.nodes.+=b-1"), "{said}");
     let row = |what: &str| said.lines().find(|line| line.starts_with(what)).unwrap_or_else(|| panic!("{what}: {said}"));
     assert!(row("one more node like a-0 (4 a100-80g, partition idle)").contains(" 0.0 "), "{said}");
+    // Jobs of four GPUs have no use for a fifth.
+    assert!(row("one more GPU in each b").contains("--set nodes.b.gpus=5"), "{said}");
 }
 
 fn the_horizon_of_a_service_grows_by_requests() {
