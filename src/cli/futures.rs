@@ -271,14 +271,19 @@ impl Futures<'_> {
     /// A sentence that says how many jobs wait longer, how many wait less, and how certain the difference is.
     fn sentence(&self, found: &Difference) -> String {
         let [one, other] = self.words;
-        let both = found.longer + found.less + found.same;
+        let both = found.longer + found.less + found.same + found.below_a_second;
         let mut text = format!(
-            "Of {} placed with both, {} longer with {other}, {} shorter, {} equally long.",
+            "Of {} placed with both, {} longer with {other}, {} shorter, {} equally long",
             counted(both, "job"),
             waits(found.longer),
             found.less,
             found.same,
         );
+        text.push_str(&match found.below_a_second {
+            0 => ".".to_string(),
+            1 => "; 1 wait differs by less than 1 s.".to_string(),
+            more => format!("; {more} waits differ by less than 1 s."),
+        });
         match found.mean {
             None => {}
             Some(Estimate { mean, range: Some((low, high)), runs, .. }) => text.push_str(&format!(
@@ -358,7 +363,7 @@ impl Futures<'_> {
             "title": self.title, "names": both(self.names.clone().map(Value::from)), "seeds": self.seeds,
             "from_seconds": self.from.as_secs_f64(), "answer": self.sentence(found),
             "queue_wait": {
-                "longer": found.longer, "less": found.less, "same": found.same,
+                "longer": found.longer, "less": found.less, "same": found.same, "below_a_second": found.below_a_second,
                 "placed": {one: found.placed_by_first, other: found.placed_by_second, "neither": found.placed_by_neither},
                 "submitted": {one: found.only_first, other: found.only_second},
                 "difference_seconds": found.mean.as_ref().map(written),

@@ -14,6 +14,10 @@ use dryrack_metrics::RunAccount;
 use dryrack_metrics::{Estimate, ResampledFrom, estimate_difference};
 use dryrack_units::{SimDuration, SimTime};
 
+/// The least difference of two waits with which a job counts as waiting longer or shorter. Logs of schedulers have whole
+/// seconds, and a change of profile moves the start of passes by parts of a second.
+const LEAST_CHANGE: SimDuration = SimDuration::from_secs(1);
+
 /// The wait of a job in one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobWait {
@@ -48,11 +52,12 @@ pub struct PairedSeed {
 /// The difference over all seeds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
-    /// Among the jobs that both alternatives placed: how many wait longer, less, or equally long with the second
-    /// alternative.
+    /// Among the jobs that both alternatives placed: how many wait at least a second longer or less with the second
+    /// alternative, how many equally long, and how many with a difference below a second.
     pub longer: usize,
     pub less: usize,
     pub same: usize,
+    pub below_a_second: usize,
     /// How many jobs were placed only by the first alternative, only by the second, or by neither.
     pub placed_by_first: usize,
     pub placed_by_second: usize,
@@ -108,6 +113,11 @@ impl PairedJob {
         self.second.wait.as_nanos().abs_diff(self.first.wait.as_nanos())
     }
 
+    /// Whether the waits differ by a second or more.
+    fn is_changed(&self) -> bool {
+        self.change() >= LEAST_CHANGE.as_nanos()
+    }
+
     fn is_placed(&self) -> bool {
         self.first.placed && self.second.placed
     }
@@ -125,9 +135,10 @@ pub fn difference(seeds: &[PairedSeed], resampled: Option<ResampledFrom>) -> Dif
         })
         .collect();
     Difference {
-        longer: count(|job| job.is_placed() && job.second.wait > job.first.wait),
-        less: count(|job| job.is_placed() && job.second.wait < job.first.wait),
-        same: count(|job| job.is_placed() && job.second.wait == job.first.wait),
+        longer: count(|job| job.is_placed() && job.is_changed() && job.second.wait > job.first.wait),
+        less: count(|job| job.is_placed() && job.is_changed() && job.second.wait < job.first.wait),
+        same: count(|job| job.is_placed() && job.change() == 0),
+        below_a_second: count(|job| job.is_placed() && job.change() > 0 && !job.is_changed()),
         placed_by_first: count(|job| job.first.placed && !job.second.placed),
         placed_by_second: count(|job| !job.first.placed && job.second.placed),
         placed_by_neither: count(|job| !job.first.placed && !job.second.placed),
@@ -139,9 +150,9 @@ pub fn difference(seeds: &[PairedSeed], resampled: Option<ResampledFrom>) -> Dif
     }
 }
 
-/// The jobs whose wait changed most. Ties are ordered by seed, then in the order of the jobs.
+/// The jobs whose wait changed most, by a second or more. Ties are ordered by seed, then in the order of the jobs.
 pub fn most_changed(seeds: &[PairedSeed], most: usize) -> Vec<&PairedJob> {
-    let mut jobs: Vec<&PairedJob> = seeds.iter().flat_map(|seed| &seed.jobs).filter(|job| job.change() > 0).collect();
+    let mut jobs: Vec<&PairedJob> = seeds.iter().flat_map(|seed| &seed.jobs).filter(|job| job.is_changed()).collect();
     // The sort is stable, so ties keep their order.
     jobs.sort_by_key(|job| std::cmp::Reverse(job.change()));
     jobs.truncate(most);
@@ -183,6 +194,27 @@ mod tests {
         assert!((mean.half_width.expect("of three") - 4.969).abs() < 1e-3, "{mean:?}");
         let names: Vec<(u64, &str)> = most_changed(&seeds, 3).iter().map(|job| (job.seed, &*job.name)).collect();
         assert_eq!(names, [(3, "b"), (2, "a"), (1, "a")]);
+    }
+
+    /// The waits differ by 1 s, 1 s minus 1 ns, 0.2 ms and nothing, in both directions.
+    #[test]
+    fn a_difference_below_a_second_is_neither_longer_nor_shorter() {
+        let second = 1_000_000_000;
+        let both = |change: u64, is_longer: bool| {
+            let waits = [5 * second, 5 * second + change].map(|nanos| JobWait {
+                submitted: SimTime::ZERO,
+                wait: SimDuration::from_nanos(nanos),
+                placed: true,
+            });
+            let [first, second] = if is_longer { waits } else { [waits[1], waits[0]] };
+            PairedJob { seed: 1, name: format!("{change}-{is_longer}").into(), first, second }
+        };
+        let changes = [second, second - 1, 200_000, 0];
+        let jobs = changes.into_iter().flat_map(|change| [both(change, true), both(change, false)]).collect();
+        let seeds = [PairedSeed { jobs, ..PairedSeed::default() }];
+        let found = difference(&seeds, None);
+        assert_eq!((found.longer, found.less, found.same, found.below_a_second), (1, 1, 2, 4));
+        assert_eq!(most_changed(&seeds, 5).len(), 2);
     }
 
     #[test]

@@ -30,6 +30,7 @@ trials! {
         a_node_has_another_state_from_a_time_on,
         a_state_of_the_command_line_replaces_that_of_a_fault,
         what_cannot_be_otherwise_is_told_so,
+        a_difference_of_half_a_second_is_not_a_longer_wait,
         random_worlds_branch_and_replay,
         two_alternatives_are_paired_by_seed_and_job,
         an_alternative_that_the_plan_does_not_have_is_told,
@@ -390,6 +391,18 @@ fn what_cannot_be_otherwise_is_told_so() {
     }
 }
 
+/// `small` waits for `wide`, which takes half a second more in the branch.
+fn a_difference_of_half_a_second_is_not_a_longer_wait() {
+    let dir = folder(SCENARIO);
+    let args = ["what-if", "base.yaml", "--at", "30s", "--set", "jobs.wide.duration=600500ms"];
+    let text = stdout(dir.path(), &args, 0);
+    let wanted = "Of 2 jobs placed with both, 0 wait longer with branch, 0 shorter, 1 equally long; 1 wait differs by less than \
+                  1 s. Mean wait";
+    assert!(text.contains(wanted), "{text}");
+    assert!(!text.contains("small (seed"), "{text}");
+    assert_eq!(json(dir.path(), &args)["queue_wait"]["below_a_second"], 1);
+}
+
 /// Random worlds continue under another profile, with one node more or fewer: every invariant holds after every step,
 /// the branch equals its base up to the branching time, and its log replays.
 fn random_worlds_branch_and_replay() {
@@ -509,12 +522,17 @@ fn two_alternatives_are_paired_by_seed_and_job() {
     let said = json(dir.path(), &args);
     let mut reader = csv::Reader::from_path(dir.path().join("out/jobs.csv")).expect("it was written");
     let rows: Vec<csv::StringRecord> = reader.records().map(|row| row.expect("a row")).collect();
-    let (mut means, mut counts) = (Vec::new(), [0u64; 3]);
+    let (mut means, mut counts) = (Vec::new(), [0u64; 4]);
     for seed in 1..=8 {
         let mut differences = Vec::new();
         for row in rows.iter().filter(|row| row[0] == *seed.to_string() && &row[3] == "true" && &row[5] == "true") {
             let [first, second]: [f64; 2] = [2, 4].map(|column| row[column].parse().expect("a number"));
-            counts[if second > first { 0 } else { 1 + usize::from(first <= second) }] += 1;
+            let change = second - first;
+            match change {
+                change if change >= 1.0 => counts[0] += 1,
+                change if change <= -1.0 => counts[1] += 1,
+                _ => counts[if change == 0.0 { 2 } else { 3 }] += 1,
+            }
             differences.push(second - first);
         }
         means.push(differences.iter().sum::<f64>() / differences.len() as f64);
@@ -526,7 +544,7 @@ fn two_alternatives_are_paired_by_seed_and_job() {
     let number = |name: &str| found["difference_seconds"][name].as_f64().expect("a number");
     assert!((number("mean") - mean).abs() < 1e-6, "{mean}: {found:#}");
     assert!((number("half_width") - half_width).abs() < 1e-6, "{half_width}: {found:#}");
-    let counted = ["longer", "less", "same"].map(|name| found[name].as_u64().expect("a count"));
+    let counted = ["longer", "less", "same", "below_a_second"].map(|name| found[name].as_u64().expect("a count"));
     assert_eq!(counted, counts);
     assert!(counts[1] > 0, "passing helps somebody: {counts:?}");
     // Each of the jobs that changed most states why it had to wait.
