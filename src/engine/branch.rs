@@ -13,8 +13,9 @@ use thiserror::Error;
 
 use super::rehearsal::{Branch, Fault, InitialNode, NodeTurn, Rehearsal};
 use dryrack_control::can_become;
-use dryrack_fleet::{Foreign, GpuState, NodeState};
+use dryrack_fleet::{Foreign, GpuState, NodeShape, NodeState};
 use dryrack_ids::{GpuId, JobId, NodeId};
+use dryrack_scheduler::slurm::group_of_label;
 use dryrack_units::SimTime;
 
 /// Why one run cannot branch off the other.
@@ -24,6 +25,11 @@ pub enum BranchError {
     Seed,
     #[error("the node `{0}` is a different machine in the branch; to replace a machine, add a node with another name")]
     Node(String),
+    #[error(
+        "the node `{name}` {change} in the branch, but a branch keeps the partitions, reservations and labels of its nodes; \
+         compare two whole runs: `dryrack run` with and without the change"
+    )]
+    Labels { name: String, change: String },
     #[error(
         "the node `{name}` begins as {state} in the branch, and only time makes a node so; begin as ready, not_ready or \
          maintenance, or add a fault"
@@ -157,7 +163,7 @@ impl Fleets {
         for (index, node) in other.nodes.iter().enumerate() {
             match known.get(&numbered(&node.spec.name)) {
                 Some(own) if base.nodes[*own].spec.shape != node.spec.shape => {
-                    return Err(BranchError::Node(node.spec.name.to_string()));
+                    return Err(other_shape(&base.nodes[*own], node));
                 }
                 Some(own) => {
                     let own = NodeId::new(*own);
@@ -187,6 +193,27 @@ impl Fleets {
         let turns = self.turns.iter().map(|fault| (at, *fault));
         before.chain(turns).chain(moved).collect()
     }
+}
+
+/// Why a node cannot have the shape that it has in the other rehearsal.
+fn other_shape(own: &InitialNode, other: &InitialNode) -> BranchError {
+    let name = other.spec.name.to_string();
+    let (own, other) = (&own.spec.shape, &other.spec.shape);
+    if *own != Arc::new(NodeShape { labels: own.labels.clone(), ..NodeShape::clone(other) }) {
+        return BranchError::Node(name);
+    }
+    // The labels of a union of partitions, such as `a,b`, come after those of the first of them.
+    let keys: BTreeSet<&Arc<str>> = own.labels.keys().chain(other.labels.keys()).collect();
+    let differing = keys.into_iter().find(|key| own.labels.get(*key) != other.labels.get(*key));
+    let label = differing.expect("only the labels differ");
+    let (group, is_there) = (group_of_label(label), other.labels.get(label));
+    let change = match (group, is_there) {
+        (Some(group), Some(_)) => format!("is in the {group}"),
+        (Some(group), None) => format!("is not in the {group}"),
+        (None, Some(value)) => format!("has the label {label}={value}"),
+        (None, None) => format!("does not have the label {label}"),
+    };
+    BranchError::Labels { name, change }
 }
 
 /// What turns a node of the base into one that begins like that of the other rehearsal.

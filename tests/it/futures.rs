@@ -30,6 +30,7 @@ trials! {
         a_node_has_another_state_from_a_time_on,
         a_state_of_the_command_line_replaces_that_of_a_fault,
         what_cannot_be_otherwise_is_told_so,
+        a_branch_keeps_the_partitions_of_its_nodes,
         a_difference_of_half_a_second_is_not_a_longer_wait,
         random_worlds_branch_and_replay,
         two_alternatives_are_paired_by_seed_and_job,
@@ -388,6 +389,35 @@ fn what_cannot_be_otherwise_is_told_so() {
         assert!(said.contains(wanted), "{args:?}: {wanted:?} in\n{said}");
         stderr(dir.path(), &[&args[..], &["--out", "new/out"]].concat(), 2);
         assert!(!dir.path().join("new").exists(), "{args:?}: it leaves no folder behind");
+    }
+}
+
+fn a_branch_keeps_the_partitions_of_its_nodes() {
+    let dir = folder(
+        "\
+scenario: Two partitions
+profile: slurm-22.05
+slurm: {partitions: [{name: main, default: true}, {name: debug, nodes: [n-1]}]}
+nodes: [{name: n, count: 2, cpus: 8}]
+jobs: [{name: long, cpus: 8, estimate: 3h, duration: 3h}]
+expect: [jobs_submitted >= 1]
+",
+    );
+    for (set, change) in [
+        ("slurm.partitions.debug.nodes=[n-0, n-1]", "the node `n-0` is in the partition debug in the branch"),
+        ("slurm.partitions.debug.nodes=[n-0]", "the node `n-0` is in the partition debug in the branch"),
+        ("slurm.partitions.+={name: new, nodes: [n-1]}", "the node `n-1` is in the partition new in the branch"),
+        (
+            "slurm.reservations=[{name: course, start: 2h, duration: 1h, nodes: [n-1], users: [ann]}]",
+            "the node `n-1` is in the reservation course in the branch",
+        ),
+        ("nodes.n.labels={zone: north}", "the node `n-0` has the label zone=north in the branch"),
+    ] {
+        let said = stderr(dir.path(), &["what-if", "base.yaml", "--at", "1h", "--set", set], 2);
+        assert!(said.contains(change), "{change:?} in\n{said}");
+        assert!(said.contains("compare two whole runs: `dryrack run` with and without the change"), "{said}");
+        // That is possible.
+        stdout(dir.path(), &["run", "base.yaml", "--set", set], 0);
     }
 }
 
