@@ -446,7 +446,6 @@ reasons! {
     PartitionMismatch => "partition_mismatch", "outside the partition in which the job was tried";
     PartitionTimeLimit => "partition_time_limit", "PartitionTimeLimit: its time limit exceeds that of its partition";
     PartitionNodeLimit => "partition_node_limit", "PartitionNodeLimit: asks for more or fewer nodes than its partition allows or has";
-    PartitionConfig => "partition_config", "PartitionConfig: asks for more cores than its partition has";
     AccountNotAllowed => "account_not_allowed", "AccountNotAllowed: its partition does not allow its account";
     HeldForPriority => "held_for_priority",
         "ReqNodeNotAvail: kept for a job ahead of it in another partition";
@@ -519,6 +518,7 @@ reasons! {
     // A further reason of the controller of Jobs in Kubernetes:
     DeadlineExceeded => "deadline_exceeded",
         "DeadlineExceeded: its Job was active for longer than its activeDeadlineSeconds";
+    PartitionConfig => "partition_config", "PartitionConfig: asks for more cores than its partition has";
 }
 
 impl fmt::Display for Reason {
