@@ -79,6 +79,11 @@ impl Clock {
         Some(Clock { period, takes, listed, gone: 0, next, busy_until: SimTime::ZERO })
     }
 
+    /// Whether both run alike from now on, wherever they are.
+    fn is_like(&self, other: &Clock) -> bool {
+        (self.period, self.takes, &self.listed) == (other.period, other.takes, &other.listed)
+    }
+
     fn tick(&mut self, at: SimTime, waiting: usize) {
         let each = self.takes.each.saturating_mul(waiting as u64);
         self.busy_until = at.saturating_add(self.takes.least.saturating_add(each));
@@ -100,6 +105,20 @@ pub(super) struct Clocks {
 }
 
 impl Clocks {
+    /// The clocks after a change of the profile: these ones, if the passes are the same as before.
+    pub fn after_change(clocks: Option<Clocks>, passes: &Passes, ticks: Option<&Ticks>) -> Option<Clocks> {
+        let new = Clocks::new(passes, ticks)?;
+        Some(clocks.filter(|before| before.is_like(&new)).unwrap_or(new))
+    }
+
+    fn is_like(&self, other: &Clocks) -> bool {
+        let have_like_backfill = match (&self.backfill, &other.backfill) {
+            (Some(own), Some(other)) => own.is_like(other),
+            (own, other) => own.is_none() && other.is_none(),
+        };
+        self.place.is_like(&other.place) && have_like_backfill
+    }
+
     pub fn new(passes: &Passes, ticks: Option<&Ticks>) -> Option<Clocks> {
         let takes = |pass: &PassOptions| !pass.takes.is_none();
         if ticks.is_none() && !takes(&passes.place) && !passes.backfill.as_ref().is_some_and(takes) {

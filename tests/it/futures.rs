@@ -32,6 +32,7 @@ trials! {
         what_cannot_be_otherwise_is_told_so,
         a_branch_keeps_the_partitions_of_its_nodes,
         a_difference_of_half_a_second_is_not_a_longer_wait,
+        passes_go_on_at_their_times_in_a_branch,
         random_worlds_branch_and_replay,
         two_alternatives_are_paired_by_seed_and_job,
         an_alternative_that_the_plan_does_not_have_is_told,
@@ -431,6 +432,24 @@ fn a_difference_of_half_a_second_is_not_a_longer_wait() {
     assert!(text.contains(wanted), "{text}");
     assert!(!text.contains("small (seed"), "{text}");
     assert_eq!(json(dir.path(), &args)["queue_wait"]["below_a_second"], 1);
+}
+
+/// Passes of Slurm take time, so the next one is not at a multiple of the period. A user more changes nothing.
+fn passes_go_on_at_their_times_in_a_branch() {
+    let dir = folder(
+        "\
+scenario: Jobs arrive while others run
+profile: slurm-22.05
+slurm: {accounts: [{name: lab, users: {ann: 1}}]}
+nodes: [{name: n, cpus: 8}]
+jobs:
+  - {name: first, count: 20, every: 97s, user: ann, cpus: 8, estimate: 1h, duration: 10m}
+expect: [jobs_submitted >= 1]
+",
+    );
+    let args = ["what-if", "base.yaml", "--at", "31m7s", "--set", "slurm.accounts.lab.users.bob=1"];
+    let waits = &json(dir.path(), &args)["queue_wait"];
+    assert_eq!(["longer", "less", "below_a_second"].map(|name| waits[name].as_u64()), [Some(0); 3], "{waits:#}");
 }
 
 /// Random worlds continue under another profile, with one node more or fewer: every invariant holds after every step,

@@ -343,7 +343,7 @@ impl Flow for Queue {
         self.analyse_pass.follow(profile.passes.analyse);
         self.place_pass.follow(profile.passes.place);
         self.backfill_pass.follow(profile.passes.for_backfill());
-        self.clocks = Clocks::new(&profile.passes, profile.ticks.as_ref());
+        self.clocks = Clocks::after_change(self.clocks.take(), &profile.passes, profile.ticks.as_ref());
         self.backfilled = None;
         self.keep_backfilling(core);
         self.picked = None;
