@@ -13,9 +13,11 @@ use super::exit::{Exit, ExitResult, Failure};
 use super::guard::guarded;
 use super::output::{Format, WholeFile, end_if_closed, print, print_json, warn};
 use super::progress::with_line;
+use super::seen_from::program_seen_from;
 use super::swarm::seeds;
 use dryrack_hunt::{
-    ALL, Arena, Confirmation, Finding, Group, KINDS, Kind, Property, SeedResult, hunt_seed, kind_of, smallest,
+    ALL, Arena, Confirmation, DrawnWorld, Finding, Group, KINDS, Kind, Property, SeedResult, hunt_seed, kind_of,
+    smallest,
 };
 use dryrack_minimize::MinimizeProgress;
 use dryrack_outside::Command;
@@ -124,13 +126,15 @@ impl HuntArgs {
         if todo.is_empty() {
             return Vec::new();
         }
+        let in_file = program_seen_from(self.out.as_deref().unwrap_or(Path::new("")), &self.outside);
         let (begun, watched) = (AtomicU64::new(0), MinimizeProgress::default());
         let said = || format!("finding {} of {}: {}", begun.load(Ordering::Relaxed), todo.len(), watched.text());
         let work = |arena: &mut Arena, number: u64| {
             begun.fetch_add(1, Ordering::Relaxed);
             let (group, found) = todo[number as usize];
             let property = properties.iter().find(|property| property.name() == group.property)?;
-            let world = (self.outside.as_str(), kind.name, found.seed, found.text.as_str());
+            let (outside, outside_in_file) = (self.outside.as_str(), in_file.as_str());
+            let world = DrawnWorld { outside, outside_in_file, kind: kind.name, seed: found.seed, text: &found.text };
             guarded(|| smallest((*property, group), world, self.max_runs, arena, &watched)).ok().flatten()
         };
         let numbers = 0..=todo.len() as u64 - 1;

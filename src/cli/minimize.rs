@@ -14,12 +14,12 @@ use super::output::{Format, WholeFile, print, print_json, warn};
 use super::progress::with_line;
 use super::roots::options;
 use super::run::Overrides;
+use super::seen_from::{path_seen_from, program_seen_from};
 use dryrack_minimize::{
     Failing, Failures, Limits, MinimizeProgress, Minimized, Rehearser, Size, is_composed, minimize as reduce,
     named_profile, with_entries, without_entry,
 };
-use dryrack_outside::{Command, KUBE_SCHEDULER, SOCKET, quoted};
-use dryrack_released::Release;
+use dryrack_outside::{Command, quoted};
 use dryrack_scenario::{Options, Outside, load};
 use dryrack_units::counted;
 use dryrack_yaml::{Report, read_text};
@@ -157,14 +157,15 @@ impl MinimizeArgs {
             true => without_entry(&text, "outside").unwrap_or(text),
             false => text,
         };
+        let folder = self.out.parent().unwrap_or(Path::new(""));
         let is_builtin = |profile: &str| profile_beside(Path::new("x/y"), profile) == profile;
         let from_out = |profile: &String| match is_builtin(profile) {
             true => profile.clone(),
-            false => self.seen_from_out(profile),
+            false => path_seen_from(folder, profile),
         };
         let profile = self.profile.as_ref().map(from_out);
         let seed = self.seed.map(|seed| seed.to_string());
-        let outside = self.outside.as_ref().map(|program| self.program_seen_from_out(program));
+        let outside = self.outside.as_ref().map(|program| program_seen_from(folder, program));
         let given = [("outside", &outside), ("profile", &profile), ("seed", &seed)];
         let given: Vec<(&str, &str)> =
             given.into_iter().filter_map(|(key, word)| Some((key, word.as_deref()?))).collect();
@@ -196,36 +197,6 @@ impl MinimizeArgs {
              result beside the scenario, with `--out {}`\n",
             quoted(&beside.display().to_string())
         )))
-    }
-
-    /// A typed path, relative to the folder of the result.
-    fn seen_from_out(&self, typed: &str) -> String {
-        let folder = self.out.parent().unwrap_or(Path::new(""));
-        if folder.as_os_str().is_empty() || Path::new(typed).is_absolute() {
-            return typed.to_string();
-        }
-        let beside = Path::new(typed).strip_prefix(folder).map(Path::to_path_buf);
-        let path = beside.or_else(|_| std::path::absolute(typed));
-        path.map_or_else(|_| typed.to_string(), |path| path.display().to_string())
-    }
-
-    /// The typed program, with the files of its command relative to the folder of the result.
-    fn program_seen_from_out(&self, typed: &str) -> String {
-        let is_released = Release::named(typed.trim()).is_ok();
-        let Some(command) = Command::read(typed).ok().filter(|_| !is_released) else { return typed.to_string() };
-        let word = |word: &String| match Path::new(word).exists() {
-            true => quoted(&self.seen_from_out(word)),
-            false => quoted(word),
-        };
-        match &command {
-            Command::Lines(words) => words.iter().map(word).collect::<Vec<_>>().join(" "),
-            Command::Socket(path) => quoted(&format!("{SOCKET}{}", self.seen_from_out(&path.display().to_string()))),
-            Command::KubeScheduler { program, flags } => {
-                let program = quoted(&self.seen_from_out(&program.display().to_string()));
-                let flags: String = flags.iter().map(|flag| format!(" {}", word(flag))).collect();
-                format!("{KUBE_SCHEDULER}{program}{flags}")
-            }
-        }
     }
 
     /// The failed expectation that must still fail in the result. If there is none, prints the reason and returns

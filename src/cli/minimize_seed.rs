@@ -1,6 +1,7 @@
 //! `dryrack minimize SEED`: the smallest world of a seed in which a program breaks a property.
 
 use std::io::Write;
+use std::path::Path;
 
 use serde_json::json;
 
@@ -10,7 +11,8 @@ use super::hunt::{kind_named, property_named, said};
 use super::minimize::{MOST_RUNS_OUTSIDE, MinimizeArgs};
 use super::output::{Format, WholeFile, print, print_json, warn};
 use super::progress::with_line;
-use dryrack_hunt::{ALL, Arena, Breach, Confirmation, Finding, Property, SeedResult, hunt_seed, smallest};
+use super::seen_from::program_seen_from;
+use dryrack_hunt::{ALL, Arena, Breach, Confirmation, DrawnWorld, Finding, Property, SeedResult, hunt_seed, smallest};
 use dryrack_minimize::MinimizeProgress;
 use dryrack_outside::{Command, quoted};
 use dryrack_units::{counted, printable};
@@ -44,7 +46,8 @@ pub fn minimize_seed(args: &MinimizeArgs, seed: u64, format: Format) -> ExitResu
     let mut out = WholeFile::create(&args.out)?;
     let watched = MinimizeProgress::default();
     let runs = args.max_runs.unwrap_or(MOST_RUNS_OUTSIDE);
-    let world = (outside.as_str(), kind.name, seed, text.as_str());
+    let in_file = program_seen_from(args.out.parent().unwrap_or(Path::new("")), outside);
+    let world = DrawnWorld { outside, outside_in_file: &in_file, kind: kind.name, seed, text: &text };
     let search = || guarded(|| smallest((property, &breach.group()), world, runs, &mut arena, &watched));
     let found = with_line(|| watched.text(), search).map_err(|message| fault(args, &message))?;
     let Some(finding) = found.filter(|finding| finding.confirmed != Confirmation::No) else {

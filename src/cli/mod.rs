@@ -60,6 +60,7 @@ mod replay;
 mod roots;
 mod run;
 mod schema;
+mod seen_from;
 mod select;
 mod selection;
 mod simulate;

@@ -54,11 +54,22 @@ pub struct Finding {
     pub runs: u64,
 }
 
-/// Minimizes the world of a seed to the smallest world that breaks the property in the same manner. The world is given by
-/// the program that decides in it, its kind, its seed and its text.
+/// A drawn world, and the program that decides in it.
+#[derive(Clone, Copy, Debug)]
+pub struct DrawnWorld<'t> {
+    /// The program as the user typed it.
+    pub outside: &'t str,
+    /// The program as a file in the folder of the findings must name it.
+    pub outside_in_file: &'t str,
+    pub kind: &'t str,
+    pub seed: u64,
+    pub text: &'t str,
+}
+
+/// Minimizes a world to the smallest one that breaks the property in the same manner.
 pub fn smallest(
     (property, group): (&dyn Property, &Group),
-    (outside, kind, seed, text): (&str, &str, u64, &str),
+    DrawnWorld { outside, outside_in_file, kind, seed, text }: DrawnWorld<'_>,
     most_runs: u64,
     arena: &mut Arena,
     watched: &MinimizeProgress,
@@ -91,7 +102,7 @@ pub fn smallest(
         (true, false) => Confirmation::Alone,
     };
     let command = format!("dryrack hunt --outside {} --seeds {seed} --world {kind}", quoted(outside));
-    let text = written(&world, property.rule(), &breach, (outside, &command), confirmed)?;
+    let text = written(&world, property.rule(), &breach, (outside, outside_in_file, &command), confirmed)?;
     Some(Finding {
         group: group.clone(),
         rule: property.rule(),
@@ -150,7 +161,7 @@ fn written(
     world: &str,
     rule: &str,
     breach: &Breach,
-    (outside, command): (&str, &str),
+    (outside, outside_in_file, command): (&str, &str, &str),
     confirmed: Confirmation,
 ) -> Option<String> {
     let titled = with_entries(&without_expectations(world), &[("scenario", rule)])?;
@@ -162,7 +173,7 @@ fn written(
     }
     text.push_str(&format!("# Found by `{command}` and minimized.\n"));
     // Quotation marks of JSON are valid in YAML.
-    let program = serde_json::Value::from(outside).to_string();
+    let program = serde_json::Value::from(outside_in_file).to_string();
     if confirmed == Confirmation::Alone {
         text.push_str(
             "# The profile of this file does not meet the expectation either, so the program decides here.\n",

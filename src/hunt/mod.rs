@@ -31,7 +31,7 @@ pub use arena::{Arena, Case};
 pub use breach::{Breach, Expected, Group};
 pub use draw::{KINDS, Kind, kind_of};
 pub use fidelity::{Asked, Difference, How, compare_seed};
-pub use finding::{Confirmation, Finding, SeedResult, hunt_seed, smallest};
+pub use finding::{Confirmation, DrawnWorld, Finding, SeedResult, hunt_seed, smallest};
 pub use observed::Observed;
 pub use properties::{ALL, Property};
 pub use world::World;

@@ -22,6 +22,13 @@ use dryrack_yaml::Diagnostics;
 /// The beginning of a word about a broken safety rule.
 const UNSAFE: &str = "unsafe: ";
 
+/// The beginning of a word about a job that was late: whether it had waited, and whether it ended later.
+const LATE: &str = "late: ";
+
+/// The word for a job that is on its nodes, and the beginning of the word for one that waits.
+const PLACED: &str = "placed";
+const HELD: &str = "held ";
+
 /// A failing expectation, and how it fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failing {
@@ -38,11 +45,12 @@ pub struct Failing {
 impl Failing {
     /// Whether `other` is a failure of the same entry that adds nothing new: its words must be a subset of these words,
     /// so a job may wait only for reasons for which it waits here. If a safety rule is broken here, it must also be
-    /// broken there.
+    /// broken there, and a job that ran too late because it had waited must have waited there.
     fn is_met_by(&self, other: &Failing) -> bool {
         let is_same = self.entry == other.entry;
-        let is_as_unsafe = self.how.iter().all(|word| !word.starts_with(UNSAFE) || other.how.contains(word));
-        is_same && is_as_unsafe && self.how.is_empty() == other.how.is_empty() && other.how.is_subset(&self.how)
+        let must_stay = |word: &&String| word.starts_with(UNSAFE) || word.starts_with(LATE);
+        let has_all = self.how.iter().filter(must_stay).all(|word| other.how.contains(word));
+        is_same && has_all && self.how.is_empty() == other.how.is_empty() && other.how.is_subset(&self.how)
     }
 }
 
@@ -301,8 +309,26 @@ impl Standings<'_> {
         let mut words: BTreeSet<String> = last.into_values().flatten().cloned().collect();
         let broken = self.broken.iter().filter(|(when, of, _)| *of == job && at.is_none_or(|at| *when <= at));
         words.extend(broken.map(|(_, _, word)| word.clone()));
+        if let Some(at) = at.filter(|_| words.contains(PLACED)) {
+            words.extend(self.of_a_late_job((job, replica), at).map(|word| format!("{LATE}{word}")));
+        }
         // The job was submitted, and no event was about it yet.
         if words.is_empty() { BTreeSet::from(["waiting".to_string()]) } else { words }
+    }
+}
+
+impl Standings<'_> {
+    /// What is said of a job that is placed when it should have come further: whether it had waited before, and whether it
+    /// ended later.
+    fn of_a_late_job(&self, (job, replica): (JobId, Option<u32>), at: SimTime) -> impl Iterator<Item = &'static str> {
+        let own = || {
+            let logged = self.logged.iter();
+            logged.filter(move |(_, of, which, _)| *of == job && replica.is_none_or(|replica| *which == replica))
+        };
+        let is_held = |words: &[String]| words.iter().any(|word| word.starts_with(HELD));
+        let has_waited = own().any(|(when, _, _, words)| *when <= at && is_held(words));
+        let has_ended = own().any(|(when, _, _, words)| *when > at && words.iter().any(|word| word == "completed"));
+        [has_waited.then_some("it had waited"), has_ended.then_some("it completed later")].into_iter().flatten()
     }
 }
 
@@ -316,12 +342,12 @@ impl Sink for Standings<'_> {
         let Some(attempt) = event.attempt().filter(|attempt| self.jobs.contains(&attempt.job)) else { return };
         let words = match event {
             Event::Held { refusal, reasons, .. } => {
-                let mut words = vec![format!("held {refusal:?}")];
+                let mut words = vec![format!("{HELD}{refusal:?}")];
                 words.extend(reasons.iter().map(|(reason, _)| format!("because {reason}")));
                 words
             }
-            Event::Placed { .. } => vec!["placed".to_string()],
-            Event::Moved { to, .. } if to.holds_claim() => vec!["placed".to_string()],
+            Event::Placed { .. } => vec![PLACED.to_string()],
+            Event::Moved { to, .. } if to.holds_claim() => vec![PLACED.to_string()],
             Event::Moved { to, .. } => vec![to.name().to_string()],
             Event::Ended { outcome, .. } => vec![outcome.name().to_string()],
             Event::Retry { because, .. } => vec!["retried".to_string(), format!("because {because}")],

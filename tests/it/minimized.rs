@@ -10,6 +10,7 @@ use crate::cli::{dryrack, empty, stderr, stdout};
 trials! {
     Nothing: [
         a_report_is_minimized_under_the_profile_that_shows_it,
+        a_job_that_was_late_because_it_waited_still_waits,
         what_cannot_be_minimized_is_said_and_nothing_is_written,
         profiles_are_compared_to_the_first_decision_that_differs,
         what_cannot_be_compared_is_said,
@@ -57,6 +58,20 @@ fn a_report_is_minimized_under_the_profile_that_shows_it() {
     assert_eq!(failed["expectations"][0]["passed"], false);
     // Under the correct profile the expectation holds, as in the report's scenario.
     stdout(dir.path(), &["run", "one.yaml", "--profile", "gpustack"], 0);
+}
+
+/// Of the four GPUs, seven jobs of half an hour leave none for `late` for an hour. With six of them it would begin after half
+/// an hour and end in time. A job that never ends would be late too, but not because it waited.
+fn a_job_that_was_late_because_it_waited_still_waits() {
+    let dir = empty();
+    let text = "scenario: Jobs wait too long\nprofile: fifo\nnodes: [{name: n, count: 2, machine: a100-80g-x2}]\njobs:\n  \
+                - {name: a, count: 8, gpus: 1, duration: 30m}\n  - {name: late, gpus: 2, duration: 1h}\nexpect: \
+                [{name: in_time, job: late, is: completed, by: 90m}]\n";
+    std::fs::write(dir.path().join("wait.yaml"), text).expect("a folder of our own");
+    let said = stdout(dir.path(), &["minimize", "wait.yaml", "-o", "less.yaml"], 0);
+    assert!(said.contains("  now     0s pending (queue_order), 30m pending (insufficient_gpus), 1h running"), "{said}");
+    let less = read(&dir.path().join("less.yaml"));
+    assert!(less.contains("count: 7, gpus: 1, duration: 30m") && less.contains("gpus: 2, duration: 1h"), "{less}");
 }
 
 fn what_cannot_be_minimized_is_said_and_nothing_is_written() {

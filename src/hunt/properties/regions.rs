@@ -2,7 +2,7 @@
 
 use super::property::Property;
 use crate::arena::Case;
-use crate::breach::{Breach, Expected, stage};
+use crate::breach::{Breach, Expected, is_placed, stage};
 
 pub struct OneRegion;
 
@@ -40,8 +40,8 @@ impl Property for OneRegion {
                 shown_in: None,
                 expects: vec![Expected::new("together", format!("job: {job}, never: placed, on: {}", stray.name))],
                 witness: vec![
-                    format!("job: {job}, is: placed, on: {}, replicas: 1", first.name),
-                    format!("job: {job}, is: placed, on: {}, replicas: 1", stray.name),
+                    format!("{}, on: {}, replicas: 1", is_placed(observed, job), first.name),
+                    format!("{}, on: {}, replicas: 1", is_placed(observed, job), stray.name),
                 ],
             });
         }

@@ -2,7 +2,7 @@
 
 use super::property::Property;
 use crate::arena::Case;
-use crate::breach::{Breach, Expected, extent, stage};
+use crate::breach::{Breach, Expected, extent, is_placed, stage};
 use crate::observed::{Broken, Observed};
 use dryrack_event::Safety as Rule;
 use dryrack_units::Bytes;
@@ -76,7 +76,7 @@ impl Safety {
             expects: vec![Expected::new("safe", format!("count: safety_broken, job: {job}, is: 0"))],
             witness: vec![
                 format!("count: safety_broken, job: {job}, is: \">= 1\""),
-                format!("job: {job}, is: placed, on: {node}, replicas: 1"),
+                format!("{}, on: {node}, replicas: 1", is_placed(observed, job)),
             ],
         }
     }
