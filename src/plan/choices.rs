@@ -37,7 +37,13 @@ pub(super) fn next_figure(
             let is_equal = best.of(objective).zip(next.of(objective)).is_some_and(|(one, other)| other <= one);
             let is = match is_equal {
                 true => "which costs the same and meets the constraints too".to_string(),
-                false => format!("the next cheapest that meets the constraints{}", more(objective, best, next)),
+                false if whole => {
+                    format!("the next cheapest that meets the constraints{}", more(objective, best, next))
+                }
+                false => {
+                    let more = more(objective, best, next);
+                    format!("the next cheapest of those that were run and meet the constraints{more}")
+                }
             };
             (next.short_amount(objective, plan.currency.as_deref()), format!("with {}, {is}", next.name))
         }
