@@ -129,12 +129,26 @@ impl GpuNames {
         }
         let (fleet, mut absent) = (world.fleet_gpus(), BTreeMap::<&String, u64>::new());
         let mut found = GpuNames { types: names, findings: GpuNameFindings::default() };
-        for (name, ..) in asked.gpu_names.iter().filter(|(name, ..)| counts.names.get(*name).is_some_and(|n| *n > 0)) {
+        for (name, span, _) in
+            asked.gpu_names.iter().filter(|(name, ..)| counts.names.get(*name).is_some_and(|n| *n > 0))
+        {
             let meant = world.meant_gpu_types(name);
             let is_other = |gpu: &&Arc<str>| !meant.contains(gpu) && fleet.contains(*gpu);
             let others: Vec<Arc<str>> = found.types[*name].iter().filter(is_other).cloned().collect();
             // A name that means nothing by itself has no substitute: `gpu_names` is what gives it a meaning.
             if !meant.is_empty() && !others.is_empty() {
+                if asked.speed.is_none() && world.speed.is_none() {
+                    let message = format!(
+                        "jobs of the trace {} that ask for `{name}` take as long on {} as they took, because the file states no \
+                         `speed`",
+                        asked.called(),
+                        others.join(" and ")
+                    );
+                    let help =
+                        format!("add `speed: {{reference: {}, work: training}}`, or another kind of work", meant[0]);
+                    report.warning(*span, message.clone(), help);
+                    world.assumed.insert(message);
+                }
                 found.findings.substitutes.insert((*name).to_string(), others);
             }
         }
