@@ -419,6 +419,7 @@ fn draw_arrival(
     let mut behavior = JobBehavior {
         run: (!endless).then(|| SimDuration::from_secs(draws.between(0, 1800))),
         together: None,
+        recorded_run: None,
         master_run: None,
         ending: if features.failures && draws.chance(200) { Ending::Failed } else { Ending::Completed },
         prepare: SimDuration::from_secs(if draws.chance(300) { draws.between(1, 300) } else { 0 }),

@@ -167,6 +167,9 @@ pub struct JobBehavior {
     /// The run time. `None` if the job runs until it is stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<SimDuration>,
+    /// The recorded run time, if it was recorded on another GPU than the reference of the job's speeds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recorded_run: Option<SimDuration>,
     /// The number of replicas that must run before any of them makes progress. `None` if each works by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub together: Option<u32>,
@@ -229,6 +232,7 @@ impl Default for JobBehavior {
     fn default() -> JobBehavior {
         JobBehavior {
             run: None,
+            recorded_run: None,
             together: None,
             master_run: None,
             ending: Ending::Completed,

@@ -76,10 +76,20 @@ constraints: [p95(queue_wait) <= 1h]
     let late = "2 of 2 jobs ran longer than their estimate, because their GPU is slower than the one of their stated time; if \
                 it is the time limit in a log of Slurm, Slurm would end them then";
     assert!(said.contains(&format!("jobs       2 = 2 completed\nlimits     {late}\n")), "{said}");
+    // It is the same, whichever GPU the speeds refer to.
+    let said = stdout(dir.path(), &["run", "s.yaml", "--set", "speed.reference=a100-80g"], 0);
+    assert!(said.contains(&format!("limits     {late}\n")), "{said}");
     let said = stdout(dir.path(), &["plan", "plan.yaml"], 0);
     assert!(said.contains(" 100.00% of the jobs ran longer than their estimate, because"), "{said}");
     let said = stdout(dir.path(), &["run", "s.yaml", "--set", "nodes.w.machine=h100-80g-x8"], 0);
     assert!(!said.contains("longer than their estimate"), "{said}");
+    // Without speeds, each command says that the jobs take as long as they took.
+    let equal = scenario.replace("speed: {reference: h100-80g, work: training}\n", "");
+    std::fs::write(dir.path().join("s.yaml"), equal).expect("a folder of our own");
+    for args in [&["run", "s.yaml"][..], &["trace", "check", "s.yaml"], &["plan", "plan.yaml"]] {
+        let said = crate::cli::stderr(dir.path(), args, 0);
+        assert!(said.contains("that ask for `h100` take as long on a100-80g as they took"), "{args:?}: {said}");
+    }
 }
 
 /// One more slow node shortens the waits because jobs on it are ended at their limit.

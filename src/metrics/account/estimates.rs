@@ -10,7 +10,7 @@ pub const PAST_ESTIMATE: &str = "because their GPU is slower than the one of the
 
 impl RunAccount {
     /// The number of jobs that ran longer than their estimate because their GPU is slower than the one on which their
-    /// time was measured: their work fits into the estimate on the reference GPU of their speeds. In a log of Slurm, the
+    /// time was measured: there, it fits into the estimate. In a log of Slurm, the
     /// estimate is the time limit. Unknown, and 0, in accounts for figures only.
     pub fn past_estimates(&self) -> u64 {
         if self.figures_only {
@@ -19,8 +19,10 @@ impl RunAccount {
         let mut jobs: Vec<JobId> = Vec::new();
         for (attempt, job, replica) in self.counted() {
             let (Some(estimate), Some(started)) = (job.spec.estimate, replica.last_started) else { continue };
-            let work = self.behaviors.get(attempt.job.index()).and_then(|behavior| behavior.run);
-            let fits = job.spec.demand.speeds.is_some() && work.is_some_and(|work| work <= estimate);
+            let behavior = self.behaviors.get(attempt.job.index());
+            let measured = behavior.and_then(|behavior| behavior.recorded_run.or(behavior.run));
+            let has_speeds = job.spec.demand.speeds.is_some() || behavior.is_some_and(|own| own.recorded_run.is_some());
+            let fits = has_speeds && measured.is_some_and(|measured| measured <= estimate);
             let ran = replica.ended.unwrap_or(self.now).since(started);
             if fits && ran > estimate && jobs.last() != Some(&attempt.job) {
                 jobs.push(attempt.job);

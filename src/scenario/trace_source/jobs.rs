@@ -80,9 +80,10 @@ impl Shared {
         self.speeds.recorded_on(task).work(task.run)
     }
 
-    /// The behavior of a task with this duration.
-    pub fn behavior(&self, run: SimDuration) -> JobBehavior {
-        JobBehavior { run: Some(run), checkpoint: self.checkpoint, ..JobBehavior::default() }
+    /// The behavior of a task with this duration on the reference GPU, and this recorded duration.
+    pub fn behavior(&self, run: SimDuration, recorded: SimDuration) -> JobBehavior {
+        let recorded_run = (recorded != run).then_some(recorded);
+        JobBehavior { run: Some(run), recorded_run, checkpoint: self.checkpoint, ..JobBehavior::default() }
     }
 
     fn demand_of(&mut self, task: &TraceTask, format: Format) -> Arc<Demand> {
@@ -256,11 +257,11 @@ pub(super) fn drafts(
         Some(resampling) => resampled(&chosen, resampling, setting, report),
     };
     let chosen = if setting.load.is_plain() { chosen } else { at_load(&chosen, (asked, setting), report) };
-    let mut behaviors: HashMap<SimDuration, Arc<JobBehavior>, FixedState> = HashMap::default();
+    let mut behaviors: HashMap<[SimDuration; 2], Arc<JobBehavior>, FixedState> = HashMap::default();
     let recorded: BTreeMap<&str, &Series> = usage.iter().map(|(pod, series)| (pod.as_str(), series)).collect();
     let draft = |Chosen { task, queue, at, is_moved }: Chosen<'_>| {
         let run = shared.run(task);
-        let behavior = behaviors.entry(run).or_insert_with(|| Arc::new(shared.behavior(run)));
+        let behavior = behaviors.entry([run, task.run]).or_insert_with(|| Arc::new(shared.behavior(run, task.run)));
         let behavior = match recorded.get(task.name.as_str()) {
             None => Arc::clone(behavior),
             Some(series) => {

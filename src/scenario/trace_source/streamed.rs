@@ -320,7 +320,7 @@ impl TaskStream {
         Ok(next.map(|mut task| {
             gpu_shares.apply(&mut task);
             let queue = QueueNames(self.rows.header()).of(&task);
-            let behavior = Arc::new(self.shared.behavior(self.shared.run(&task)));
+            let behavior = Arc::new(self.shared.behavior(self.shared.run(&task), task.run));
             let at = run_time(&task, start);
             arrival(&task, queue, behavior, at, (format, estimates), &mut self.shared)
         }))
