@@ -75,7 +75,7 @@ impl Logged {
     fn read(file: &Path) -> Result<Logged, String> {
         let mut stream = TaskStream::open(file, None).map_err(|error| error.to_string())?;
         let (mut sizing, mut on_unstated_nodes) = (Sizing::default(), 0);
-        let is_of_slurm = matches!(stream.format, TraceFormat::Sacct | TraceFormat::Jobcomp);
+        let is_of_slurm = stream.format.is_of_slurm();
         let mut partitions = BTreeMap::new();
         stream
             .each(file, |task| -> Result<(), TraceError> {

@@ -117,8 +117,7 @@ pub fn info(args: &InfoArgs, format: Format) -> ExitResult {
 }
 
 fn heading(file: &Path, stream: &TaskStream, facts: &Facts) -> String {
-    let is_of_slurm = matches!(stream.format, trace::Format::Sacct | trace::Format::Jobcomp);
-    format!("{}: {}\n{}\n", file.display(), stream.format.name(), facts.lines(is_of_slurm).join("\n"))
+    format!("{}: {}\n{}\n", file.display(), stream.format.name(), facts.lines(stream.format.is_of_slurm()).join("\n"))
 }
 
 /// Exits with 1 if a task could never run.

@@ -129,6 +129,11 @@ impl Format {
         self == Format::Genai
     }
 
+    /// Whether lists of this format are logs of Slurm, whose virtual clusters are partitions.
+    pub fn is_of_slurm(self) -> bool {
+        matches!(self, Format::Sacct | Format::Jobcomp)
+    }
+
     /// Guesses the format of a list from its first line.
     pub(super) fn guess(line: &[u8]) -> Option<Format> {
         let text = String::from_utf8_lossy(line);

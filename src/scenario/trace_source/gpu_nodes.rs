@@ -123,18 +123,13 @@ impl UnevenGpus {
 #[derive(Default)]
 pub(super) struct UnstatedNodes(usize, BTreeSet<String>, UnevenGpus);
 
-/// Whether the format is a log of Slurm, whose virtual clusters are partitions.
-fn is_of_slurm(format: Format) -> bool {
-    matches!(format, Format::Sacct | Format::Jobcomp)
-}
-
 impl UnstatedNodes {
     /// Adds a chosen task.
     pub fn add(&mut self, task: &TraceTask, format: Format) {
         self.2.add(task, format);
         let is_of_whole_gpus = is_of_whole_gpus(task, format);
         self.0 += usize::from(is_of_whole_gpus && task.gpus.is_some_and(|gpus| gpus > 1));
-        let may_be_apart = is_of_whole_gpus || is_of_slurm(format);
+        let may_be_apart = is_of_whole_gpus || format.is_of_slurm();
         if let Some(cluster) = task.virtual_cluster.as_ref().filter(|name| may_be_apart && !self.1.contains(*name)) {
             self.1.insert(cluster.clone());
         }
@@ -144,7 +139,7 @@ impl UnstatedNodes {
     pub fn note(&self, format: Format, asked: &TraceSettings<'_>, has_partitions: bool, world: &mut World) {
         self.2.note(asked, world);
         let has_vc = world.nodes.iter().any(|node| node.spec.shape.labels.contains_key(VC));
-        let (least, what, why) = match is_of_slurm(format) {
+        let (least, what, why) = match format.is_of_slurm() {
             true => (2, "partition", "the file has no `slurm.partitions`".to_string()),
             false => (1, "virtual cluster", format!("no node has the label `{VC}`")),
         };
