@@ -10,7 +10,7 @@ use super::world::World;
 use dryrack_control::Profile;
 use dryrack_fleet::NodeShape;
 use dryrack_scheduler::slurm::{
-    Associations, DEFAULT_QOS, MEMBER, Partition, Qos, Reservation, SlurmOptions, partition_label, reservation_label,
+    Associations, DEFAULT_QOS, MEMBER, Partition, Reservation, SlurmOptions, partition_label, reservation_label,
 };
 use dryrack_units::SimDuration;
 use dryrack_workload::{Arrival, Demand, DemandKind, Gang, GpuTake, SlurmTerms, TaskSet};
@@ -176,6 +176,16 @@ fn refuse_sets(fields: &Fields<'_>, sets: &[TaskSet], report: &mut Report) {
     report.error_with_help(fields.key_span(key), message, help);
 }
 
+/// Whether the number of nodes of a job is known only when it is placed. It counts as one node for limits.
+pub(super) fn has_unknown_nodes(demand: &Demand) -> bool {
+    demand.tasks > 1 && demand.gang != Gang::Spread
+}
+
+/// Whether a task takes parts of GPUs, which count as whole ones for limits.
+pub(super) fn has_parts_of_gpus(demand: &Demand) -> bool {
+    demand.gpus().is_some_and(|gpus| gpus.take != GpuTake::Whole)
+}
+
 /// Warns about a job whose number of nodes is not known before it is placed, if something limits this number.
 fn warn_of_node_limits(
     fields: &Fields<'_>,
@@ -184,13 +194,7 @@ fn warn_of_node_limits(
     (partitions, qos): (&[&Partition], Option<&str>),
     report: &mut Report,
 ) {
-    let all_nodes = Partition::of_all_nodes();
-    let partitions = if partitions.is_empty() { &[&all_nodes][..] } else { partitions };
-    let is_limited = |partition: &&Partition| {
-        let mut limiting = slurm.limiting_qos(partition, qos).each();
-        partition.max_nodes.is_some() || partition.min_nodes.is_some() || limiting.any(Qos::limits_nodes)
-    };
-    if demand.tasks > 1 && demand.gang != Gang::Spread && partitions.iter().any(is_limited) {
+    if has_unknown_nodes(demand) && slurm.limits_nodes(partitions, qos) {
         let message = "the tasks may get several nodes, but they count as one node for limits on nodes";
         let help = "add `gang: spread`, with which each task has a node of its own";
         report.warning(fields.place(), message, help);
@@ -205,11 +209,7 @@ fn warn_of_parts_of_gpus(
     (partitions, qos): (&[&Partition], Option<&str>),
     report: &mut Report,
 ) {
-    let DemandKind::Tasks(task) = &demand.kind else { return };
-    let has_part = task.gpus.as_ref().is_some_and(|gpus| gpus.take != GpuTake::Whole);
-    let all_nodes = Partition::of_all_nodes();
-    let partitions = if partitions.is_empty() { &[&all_nodes][..] } else { partitions };
-    if has_part && partitions.iter().any(|partition| slurm.limiting_qos(partition, qos).each().any(Qos::limits_gpus)) {
+    if has_parts_of_gpus(demand) && slurm.limits_gpus(partitions, qos) {
         let message = "a part of a GPU counts as one GPU for limits on gres/gpu";
         let help = "Slurm would count it as gres/shard or gres/mps, of which no limits are modelled";
         report.warning(fields.place(), message, help);

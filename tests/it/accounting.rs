@@ -340,6 +340,7 @@ fn what_a_log_does_not_say_to_slurm_is_told() {
     };
     let both = "slurm: {partitions: [{name: left, nodes: [l]}, {name: right, nodes: [r]}], qos: [{name: normal, \
         max_jobs_per_user: 1}]}\n";
+    let limited = "slurm: {qos: [{name: normal, max_tres_per_job: {gres/gpu: 1}}]}\n";
     let dated = list.replace(",0,60", ",1790000000,60");
     let dir = written(&[
         ("list.csv", list),
@@ -349,6 +350,11 @@ fn what_a_log_does_not_say_to_slurm_is_told() {
         ("nameless.yaml", &scenario("nameless.csv", both)),
         ("shared.yaml", &scenario("jobs.txt, queue: [gpu, debug]", "").replace("format: csv", "format: sacct")),
         ("dated.yaml", &scenario("dated.csv, offset: 1h", both)),
+        (
+            "parts.csv",
+            "job,submit_s,duration_s,nodes,gpus,gpu_milli\na,0,60,1,1,500\nb,0,60,1,1,500\nc,0,60,1,1,1000\n",
+        ),
+        ("parts.yaml", &scenario("parts.csv", limited).replace("cpus: 1}]", "cpus: 1, gpus: [l4]}]")),
         ("jobs.txt", &std::fs::read_to_string("scenarios/slurm/a-log-with-partitions.txt").expect("the log")),
     ]);
     let (code, text) = said(dir.path(), &["run", "named.yaml"]);
@@ -357,6 +363,11 @@ fn what_a_log_does_not_say_to_slurm_is_told() {
     assert!(streamed.contains("3 completed"), "{streamed}");
     let (_, text) = said(dir.path(), &["check", "nameless.yaml"]);
     assert!(text.contains("3 jobs of nameless.csv state no user: for limits on each user"), "{text}");
+    let (_, text) = said(dir.path(), &["check", "parts.yaml"]);
+    assert!(
+        text.contains("2 jobs of parts.csv ask for a part of a GPU, which counts as one GPU for limits on gres/gpu"),
+        "{text}"
+    );
     let (_, text) = said(dir.path(), &["trace", "check", "shared.yaml"]);
     assert!(text.contains("jobs of 2 partitions of jobs.txt share all nodes"), "{text}");
     let (code, text) = said(dir.path(), &["check", "dated.yaml"]);

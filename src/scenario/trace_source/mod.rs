@@ -335,7 +335,7 @@ pub(super) fn read(
     let shared = Shared::new((names, kinds), speeds, of, slurm.clone());
     let (drafts, resampled) = jobs::drafts(&tasks, (format, shared), (selected, usage), (&asked, setting), report);
     instances::note_wanted(&drafts, asked.run_on.1, world);
-    slurm::warn_of_node_limits(&drafts, slurm.as_ref(), &asked, report);
+    slurm::warn_of_limits(&drafts, slurm.as_ref(), &asked, report);
     if drafts.is_empty() && !report.has_errors() {
         let help = "choose another queue, a smaller `offset` or `skip`, or a larger `limit`";
         report.error_with_help(asked.span, "no task of this trace is selected", help);

@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use super::settings::{RunOn, TraceSettings};
 use crate::job_template::Draft;
+use crate::slurm::{has_parts_of_gpus, has_unknown_nodes};
 use dryrack_scheduler::slurm::{Associations, DEFAULT_QOS, MEMBER, Partition, Qos, SlurmOptions, partition_label};
 use dryrack_trace::TraceTask;
 use dryrack_units::{SimDuration, counted};
-use dryrack_workload::{Demand, DemandKind, Gang, SlurmTerms};
+use dryrack_workload::{Demand, DemandKind, SlurmTerms};
 use dryrack_yaml::Report;
 
 /// A cluster of Slurm, as far as jobs of a trace need it.
@@ -239,35 +240,36 @@ impl<'s> Survey<'s> {
     }
 }
 
-/// Warns of jobs whose number of nodes is not known before they are placed, if something limits this number.
-pub(super) fn warn_of_node_limits(
+/// Warns of jobs that limits count as something else: as one node, if the number of their nodes is not known before they are
+/// placed, or as whole GPUs.
+pub(super) fn warn_of_limits(
     drafts: &[Draft],
     slurm: Option<&TraceSlurm>,
     asked: &TraceSettings<'_>,
     report: &mut Report,
 ) {
-    let Some(slurm) = slurm else { return };
-    let jobs = drafts.iter().map(|draft| &draft.arrival.spec);
-    let jobs = jobs.filter_map(|spec| Some((&spec.demand, spec.slurm.as_deref()?)));
-    let all_nodes = Partition::of_all_nodes();
-    let is_limited = |terms: &SlurmTerms| {
+    let Some(TraceSlurm { options, .. }) = slurm else { return };
+    let (mut of_nodes, mut of_gpus) = (0, 0);
+    for spec in drafts.iter().map(|draft| &draft.arrival.spec) {
+        let Some(terms) = &spec.slurm else { continue };
         let named = terms.partition.as_deref().into_iter().flat_map(|names| names.split(','));
-        let mut partitions: Vec<&Partition> = named.filter_map(|name| slurm.options.partition(name)).collect();
-        if partitions.is_empty() {
-            partitions.push(&all_nodes);
-        }
-        partitions.into_iter().any(|partition| {
-            let mut limiting = slurm.options.limiting_qos(partition, terms.qos.as_deref()).each();
-            partition.max_nodes.is_some() || partition.min_nodes.is_some() || limiting.any(Qos::limits_nodes)
-        })
-    };
-    let several = jobs.filter(|(demand, terms)| demand.tasks > 1 && demand.gang != Gang::Spread && is_limited(terms));
-    let several = several.count();
-    if several > 0 {
-        let jobs = counted(several, "job");
-        let message =
-            format!("{jobs} of {} may get several nodes, but count as one node for limits on nodes", asked.called());
+        let partitions: Vec<&Partition> = named.filter_map(|name| options.partition(name)).collect();
+        let (demand, qos) = (&*spec.demand, terms.qos.as_deref());
+        of_nodes += usize::from(has_unknown_nodes(demand) && options.limits_nodes(&partitions, qos));
+        of_gpus += usize::from(has_parts_of_gpus(demand) && options.limits_gpus(&partitions, qos));
+    }
+    let called = asked.called();
+    if of_nodes > 0 {
+        let jobs = counted(of_nodes, "job");
+        let message = format!("{jobs} of {called} may get several nodes, but count as one node for limits on nodes");
         report.warning(asked.span, message, "the list does not say on how many nodes these jobs ran");
+    }
+    if of_gpus > 0 {
+        let jobs = counted(of_gpus, "job");
+        let message =
+            format!("{jobs} of {called} ask for a part of a GPU, which counts as one GPU for limits on gres/gpu");
+        let help = "Slurm would count it as gres/shard or gres/mps, of which no limits are modelled";
+        report.warning(asked.span, message, help);
     }
 }
 

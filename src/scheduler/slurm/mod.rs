@@ -285,6 +285,24 @@ impl SlurmOptions {
         LimitingQos::of(find(partition.qos.as_deref()), find(job))
     }
 
+    /// Whether something limits the nodes of a job with this QOS in one of these partitions. Without partitions, the job
+    /// may use all nodes.
+    pub fn limits_nodes(&self, partitions: &[&Partition], qos: Option<&str>) -> bool {
+        let of_partition = |partition: &&Partition| partition.max_nodes.is_some() || partition.min_nodes.is_some();
+        partitions.iter().any(of_partition) || self.is_limited(partitions, qos, Qos::limits_nodes)
+    }
+
+    /// Whether something limits the GPUs of a job with this QOS in one of these partitions.
+    pub fn limits_gpus(&self, partitions: &[&Partition], qos: Option<&str>) -> bool {
+        self.is_limited(partitions, qos, Qos::limits_gpus)
+    }
+
+    fn is_limited(&self, partitions: &[&Partition], qos: Option<&str>, limits: fn(&Qos) -> bool) -> bool {
+        let all_nodes = Partition::of_all_nodes();
+        let partitions = if partitions.is_empty() { &[&all_nodes][..] } else { partitions };
+        partitions.iter().any(|partition| self.limiting_qos(partition, qos).each().any(limits))
+    }
+
     /// The advance reservation with this name.
     pub fn reservation(&self, name: &str) -> Option<&Reservation> {
         self.reservations.iter().find(|one| &*one.name == name)
