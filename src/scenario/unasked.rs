@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use dryrack_control::Profile;
-use dryrack_scheduler::FilterList;
+use dryrack_scheduler::{FilterList, OwnFilter};
 use dryrack_workload::Demand;
 use dryrack_yaml::Report;
 
@@ -37,7 +37,7 @@ pub(super) fn warn<'d>(profile: Option<&Profile>, demands: impl Iterator<Item = 
     }
 }
 
-fn same(one: dryrack_scheduler::OwnFilter, other: dryrack_scheduler::OwnFilter) -> bool {
+fn same(one: OwnFilter, other: OwnFilter) -> bool {
     one.name() == other.name() || one.because() == other.because()
 }
 

@@ -110,7 +110,7 @@ pub(super) struct Line {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    /// Read only. A list that is handed on numbers its users.
+    /// Read, but never written: a list that is handed on numbers its users.
     pub user_name: Option<String>,
 }
 
