@@ -3,6 +3,7 @@
 mod admission;
 mod ahead;
 mod change;
+mod refusals;
 mod refused;
 mod safety;
 
@@ -27,6 +28,7 @@ use dryrack_report::{Filter, record_line, table};
 use dryrack_scheduler::{Decision, Examination, NodeFinding};
 use dryrack_units::SimTime;
 use dryrack_workload::{Condition, Demand, Pick};
+use refusals::{SHOWN, node_table, refusals};
 
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
@@ -39,9 +41,6 @@ pub struct ExplainArgs {
     #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     at: Option<SimTime>,
 }
-
-/// The number of candidates and nodes shown, because a fleet may have thousands.
-const SHOWN: usize = 10;
 
 pub fn explain(args: &ExplainArgs, format: Format) -> ExitResult {
     let log = with_line(|| format!("reading {}", args.log.display()), || read_whole(&args.log))?;
@@ -148,7 +147,7 @@ pub fn human(explained: &Explanation, asked: Option<SimTime>, (job, tasks): (Job
             text.push_str(&speed(explained, &here.placement));
             text.push_str(&candidates(&here.examination, names));
             let reasons = here.examination.nodes.iter().filter_map(|node| node.verdict.reason());
-            text.push_str(&refusals(&histogram(reasons)));
+            text.push_str(&refusals(&histogram(reasons), None));
         }
         (None, Some(examination)) => text.push_str(&why_nowhere(explained, standing, examination, tasks, names)),
         (None, None) => {}
@@ -243,7 +242,7 @@ fn why_nowhere(
     if let Some((at, refusal, reasons)) = &standing.held
         && !is_refused_so(now, *refusal, reasons)
     {
-        text.push_str(&format!("\nwhy not, as decided at {at}\n{}", refusals(reasons)));
+        text.push_str(&format!("\nwhy not, as decided at {at}\n{}", refusals(reasons, None)));
     }
     text.push_str(&ahead::lines(&explained.ahead, names));
     text.push_str(&awaits(&explained.awaits, names));
@@ -371,22 +370,13 @@ fn why_not(examination: &Examination, tasks: Tasks, ahead: &[HeldAhead], names: 
             let change = least_change(examination, tasks, names)
                 .map_or(String::new(), |change| format!("\nsmallest change: {change}{but}\n"));
             let message = examination.message.as_ref().map_or(String::new(), |message| format!("\n{message}\n"));
-            format!("\n{head}\n{}{message}{change}\n{}", refusals(reasons), node_table(examination, names))
+            format!(
+                "\n{head}\n{}{message}{change}\n{}",
+                refusals(reasons, Some(examination)),
+                node_table(examination, names)
+            )
         }
     }
-}
-
-/// A line such as `  3 nodes  node_not_ready  not ready` for each reason, the most frequent reason first.
-fn refusals(reasons: &Histogram) -> String {
-    let line = |(reason, count): (Reason, u32)| {
-        format!(
-            "  {count:>5} {}  {:<24} {}\n",
-            if count == 1 { "node " } else { "nodes" },
-            reason.name(),
-            reason.text()
-        )
-    };
-    reasons.iter().map(line).collect()
 }
 
 fn histogram(reasons: impl Iterator<Item = Reason>) -> Histogram {
@@ -444,43 +434,6 @@ fn other_nodes(examination: &Examination, shown: usize, names: &Names) -> Vec<Ve
     };
     let left = SHOWN.saturating_sub(shown);
     others.into_iter().take(left).enumerate().map(|(index, finding)| row((index + shown, finding))).collect()
-}
-
-/// The nodes of a decision that refuses a job.
-fn node_table(examination: &Examination, names: &Names) -> String {
-    let is_of_gang = matches!(
-        &examination.decision,
-        Decision::Refuse { reasons, .. } if reasons.contains(Reason::GangIncomplete)
-    );
-    let of_fit = if is_of_gang { Reason::GangIncomplete.name() } else { "no reason of its own" };
-    let rows: Vec<Vec<String>> = (examination.nodes.iter().take(SHOWN))
-        .map(|node| {
-            let mut refusals: Vec<&str> = Vec::new();
-            for (_, reason) in &node.refusals {
-                if !refusals.contains(&reason.name()) {
-                    refusals.push(reason.name());
-                }
-            }
-            let said = match (refusals.is_empty(), node.verdict.reason()) {
-                (true, None) => of_fit.to_string(),
-                (true, Some(reason)) => reason.name().to_string(),
-                (false, _) => refusals.join(", "),
-            };
-            vec![names.node(node.node).to_string(), said, shortages(node)]
-        })
-        .collect();
-    let mut text = table(&["node", "refused because of", "lacks"], &rows);
-    if examination.nodes.len() > SHOWN {
-        text.push_str(&format!("and {} more nodes\n", examination.nodes.len() - SHOWN));
-    }
-    text
-}
-
-fn shortages(node: &NodeFinding) -> String {
-    let taints = node.taints.iter().map(|taint| format!("a toleration of {taint}"));
-    let parts =
-        node.shortages.iter().map(|short| format!("{}: {} free, {} needed", short.resource, short.free, short.needed));
-    taints.chain(parts).collect::<Vec<_>>().join("; ")
 }
 
 /// What `explain` can suggest about a single node for this job.

@@ -22,15 +22,17 @@ pub struct Shortages {
 }
 
 impl Shortages {
+    /// GPUs come first. If both are short, more CPUs change nothing until GPUs are free, and whoever reads only the first
+    /// name must not buy CPUs.
     fn reasons(self) -> impl Iterator<Item = Reason> {
         let cpu = self.cpu.then_some(Reason::InsufficientCpu);
         let ram = self.ram.then_some(Reason::InsufficientRam);
-        [cpu, ram, self.gpus].into_iter().flatten()
+        [self.gpus, cpu, ram].into_iter().flatten()
     }
 }
 
 impl Blame {
-    /// The name, such as `insufficient_cpu` or `insufficient_cpu+insufficient_gpus`.
+    /// The name, such as `insufficient_cpu` or `insufficient_gpus+insufficient_cpu`.
     pub fn name(self) -> String {
         self.joined("+", Reason::name)
     }

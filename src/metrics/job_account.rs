@@ -81,6 +81,11 @@ pub struct ReplicaAccount {
 }
 
 impl ReplicaAccount {
+    /// What a waiting replica waits for: the cause to which its wait is charged, else the reason of its last decision.
+    pub fn waits_for(&self) -> Option<Blame> {
+        self.blame.or(self.reason.map(Blame::One))
+    }
+
     /// If the replica could never run, the cause. Cancelled replicas do not count.
     pub fn unplaceable(&self) -> Option<NeverRuns> {
         self.never.filter(|_| self.placed.is_none() && self.outcome != Some(Outcome::Cancelled))

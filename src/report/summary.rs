@@ -324,7 +324,7 @@ fn still_waiting(accounts: &RunAccount) -> String {
     let waiting: Vec<_> = accounts.replicas().filter(|(attempt, job, replica)| waits(*attempt, job, replica)).collect();
     let mut text = String::new();
     for (attempt, job, replica) in waiting.iter().take(STILL_WAITING) {
-        let because = replica.reason.map_or("no reason was given", |reason| reason.text());
+        let because = replica.waits_for().map_or("no reason was given".to_string(), Blame::text);
         let since = about(accounts.now.since(replica.wanted));
         let name = replica_name(*attempt, &job.spec.name);
         // A replica that was placed before has not waited the whole time.

@@ -6,10 +6,11 @@ use super::{claimable, fit};
 use dryrack_units::{Bytes, GpuShare};
 use dryrack_workload::{GpuDemand, GpuTake, TaskGroup};
 
-/// Every resource that the node does not have enough of, in the order in which they are checked.
+/// Every resource that the node does not have enough of: GPUs, then CPU and RAM.
 pub fn shortages(demand: TaskGroup<'_>, class: &NodeClass) -> Vec<Shortage> {
     let (task, shape, status) = (demand.task, class.shape, class.status);
-    let mut found = Vec::new();
+    let gpus = task.gpus.as_ref().and_then(|gpus| gpu_shortage(demand, gpus, class));
+    let mut found = Vec::from_iter(gpus);
     let mut compare = |resource, needed: u64, free: u64, needed_text: String, free_text: String| {
         if free < needed {
             found.push(Shortage::of(resource, (needed, free), (needed_text, free_text)));
@@ -23,8 +24,6 @@ pub fn shortages(demand: TaskGroup<'_>, class: &NodeClass) -> Vec<Shortage> {
         compare("unrestricted CPU", rest.get(), free.get(), rest.to_string(), free.to_string());
     }
     compare("RAM", task.ram.get(), ram.get(), task.ram.to_string(), ram.to_string());
-    let gpus = task.gpus.as_ref().and_then(|gpus| gpu_shortage(demand, gpus, class));
-    found.extend(gpus);
     found
 }
 

@@ -15,6 +15,7 @@ trials! {
         each_node_of_two_partitions_counts_once,
         a_partition_that_does_not_allow_the_job_says_why,
         a_wait_is_told_what_ends_it_and_not_the_most_frequent_reason,
+        a_wait_for_gpus_and_cpus_does_not_blame_the_cpus_alone,
         a_change_that_is_proposed_can_be_made,
         every_node_counts_once_beside_a_reservation,
         no_place_is_named_while_a_rule_holds_a_job,
@@ -364,5 +365,33 @@ fn a_wait_is_told_what_ends_it_and_not_the_most_frequent_reason() {
         let dir = written(&[("one.yaml", &text)]);
         let said = stdout(dir.path(), &["run", "one.yaml"], 0);
         assert!(said.contains("b still waits after 30m: too few GPUs are free"), "{profile}: {said}");
+    }
+}
+
+/// On each node, two cores and two GPUs are free. `head` needs four of each, so more CPUs alone would not help it.
+fn a_wait_for_gpus_and_cpus_does_not_blame_the_cpus_alone() {
+    let text = "\
+scenario: Two resources are short on each node
+profile: fifo
+until: 1h
+nodes: [{name: n, count: 2, cpus: 8, ram: 64GiB, gpus: [{type: a, memory: 80GiB, count: 8}]}]
+jobs:
+  - {name: long, count: 2, gpus: 6, cpus: 6, duration: 2h}
+  - {name: head, gpus: 4, cpus: 4, duration: 1h}
+expect: [jobs_submitted >= 3]
+";
+    let dir = written(&[("two.yaml", text)]);
+    let said = stdout(dir.path(), &["run", "two.yaml", "--out", "."], 0);
+    assert!(said.contains("because    100% insufficient_gpus+insufficient_cpu\n"), "{said}");
+    assert!(
+        said.contains("head still waits after 1h00m: too few GPUs are free, and too little CPU is free\n"),
+        "{said}"
+    );
+    let said = stdout(dir.path(), &["explain", "events.jsonl", "--job", "head"], 0);
+    for line in [
+        "      2 nodes  insufficient_cpu         too little CPU is free; 2 nodes also lack GPUs\n",
+        "n-0   insufficient_cpu    GPUs: 2 free, 4 needed; CPU: 2 free, 4 needed\n",
+    ] {
+        assert!(said.contains(line), "{said}");
     }
 }

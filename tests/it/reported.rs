@@ -62,7 +62,7 @@ fn each_small_file_is_answered_rightly() {
         ),
         (&["run", "sacct.yaml"], 1, "jobs       309 = 309 completed", "ok    p95"),
         // The jobs that still ran hold their GPUs until the last date of the log, so the bound on waiting does not hold.
-        (&["run", "sacct-a100.yaml"], 1, "insufficient_cpu+insufficient_gpus", "% insufficient_cpu,"),
+        (&["run", "sacct-a100.yaml"], 1, "insufficient_gpus+insufficient_cpu", "% insufficient_cpu,"),
         (&["run", "sacct-a100-ten-times-the-cpus.yaml"], 1, "because    100% insufficient_gpus", "insufficient_cpu"),
         (&["run", "autoscaling.yaml"], 1, "95% 4m07s or less", ""),
         (

@@ -46,7 +46,7 @@ jobs:
   - {name: head, gpus: 4, cpus: 4, duration: 1h}
   - {name: small, gpus: 1, cpus: 4, duration: 1h}
 ",
-        "50% insufficient_cpu, 50% insufficient_cpu+insufficient_gpus",
+        "50% insufficient_cpu, 50% insufficient_gpus+insufficient_cpu",
     ),
     // Two nodes have room for a task each, and the third for none. More GPUs on the third would have ended the wait.
     (

@@ -18,7 +18,7 @@ use super::serving_plot;
 use crate::plot::wait_place;
 use dryrack_engine::{Rehearsal, Standing};
 use dryrack_expect::Verdict;
-use dryrack_metrics::{Function, Metrics, RunAccount, Series, Standings, Unit, Value, definition_of, quantile};
+use dryrack_metrics::{Blame, Function, Metrics, RunAccount, Series, Standings, Unit, Value, definition_of, quantile};
 use dryrack_units::{SimDuration, SimTime, counted, grouped};
 
 /// The contents of a report.
@@ -447,8 +447,8 @@ impl RunReport<'_> {
         let all: Vec<Vec<String>> = waiting
             .map(|(attempt, job, replica)| {
                 let since = about(self.accounts.now.since(replica.wanted));
-                let why = replica.reason.map_or("no reason was given", |reason| reason.text());
-                vec![replica_name(attempt, &job.spec.name), since, why.to_string()]
+                let why = replica.waits_for().map_or("no reason was given".to_string(), Blame::text);
+                vec![replica_name(attempt, &job.spec.name), since, why]
             })
             .collect();
         if all.is_empty() {
