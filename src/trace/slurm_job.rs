@@ -96,7 +96,7 @@ impl<'l> Job<'l> {
         let has_only_parts = resources.has_parts && resources.gpus == 0;
         let gpus = known(self.resources).or(known(self.gres)).map(|_| resources.gpus).filter(|_| !has_only_parts);
         let (began, odd) = self.began([submit, start], eligible);
-        let odd = odd.with(Oddity::PartsOfGpus, has_only_parts);
+        let odd = odd.with(Oddity::PartsOfGpus, has_only_parts).with(Oddity::NoTimeLimit, self.limit == UNLIMITED);
         let task = TraceTask::new(self.id.to_string(), line, began, run);
         Ok(Ok(TraceTask {
             run_basis,
@@ -162,9 +162,12 @@ pub(super) fn outcome(state: &str) -> Option<Outcome> {
     }
 }
 
+/// The time limit of a job that has none.
+const UNLIMITED: &str = "UNLIMITED";
+
 pub(super) fn limit(text: &str) -> Result<Option<SimDuration>, &str> {
     match known(text) {
-        None | Some("UNLIMITED" | "Partition_Limit") => Ok(None),
+        None | Some(UNLIMITED | "Partition_Limit") => Ok(None),
         Some(text) => length(text, 60).map(Some).ok_or(text),
     }
 }

@@ -71,6 +71,8 @@ pub enum Oddity {
     PartsOfGpus,
     /// The task started before it was submitted. How long it waited is taken as unknown.
     StartedBeforeSubmit,
+    /// The time limit of the task is `UNLIMITED`, so it had none, and that of a partition does not apply to it.
+    NoTimeLimit,
 }
 
 impl Oddity {
@@ -102,7 +104,8 @@ impl Oddity {
             | Oddity::EligibleUnknown
             | Oddity::ComponentOfJob
             | Oddity::PartsOfGpus
-            | Oddity::StartedBeforeSubmit => RowFate::Kept,
+            | Oddity::StartedBeforeSubmit
+            | Oddity::NoTimeLimit => RowFate::Kept,
         }
     }
 
@@ -136,18 +139,20 @@ impl Oddity {
             Oddity::ComponentOfJob => "component of a heterogeneous job, taken as a job of its own",
             Oddity::PartsOfGpus => "shards or MPS of a GPU, of unknown size, taken as no GPU",
             Oddity::StartedBeforeSubmit => "started before submission, wait unknown",
+            Oddity::NoTimeLimit => "no time limit (UNLIMITED)",
         }
     }
 }
 
 /// The oddities that a reader states with the task, because they do not follow from its fields.
-const STATED: [Oddity; 6] = [
+const STATED: [Oddity; 7] = [
     Oddity::EligibleLater,
     Oddity::EligibleUnknown,
     Oddity::ComponentOfJob,
     Oddity::PartsOfGpus,
     Oddity::StartedBeforeSubmit,
     Oddity::UndefinedStatus,
+    Oddity::NoTimeLimit,
 ];
 
 /// The oddities of one row that is kept, except those that follow from the fields of its task.

@@ -12,6 +12,7 @@ trials! {
         a_running_job_counts_for_as_long_as_it_is_replayed,
         a_short_log_gets_no_plan_and_is_told_so,
         a_job_whose_reservation_is_over_is_found_before_the_run,
+        the_default_time_of_a_partition_is_no_limit_of_a_job_without_limit,
     ]
 }
 
@@ -154,4 +155,19 @@ fn a_job_whose_reservation_is_over_is_found_before_the_run() {
     assert!(check.contains("1 of 2 jobs can never run"), "{check}");
     let run = stdout(dir.path(), &["run", "s.yaml"], 1);
     assert!(run.contains("1 of 2 jobs can never run"), "{run}");
+}
+
+/// All jobs run in a partition that gives half an hour to jobs that ask for no time. Job 2 asked for no limit, and ran an hour.
+fn the_default_time_of_a_partition_is_no_limit_of_a_job_without_limit() {
+    let jobs = JOBS.replace("|NNodes\n", "|NNodes|Partition\n").replace("|8|1\n", "|8|1|batch\n");
+    let jobs = jobs.replacen("03:00:03|01:00:00|02:00:00", "03:00:03|01:00:00|UNLIMITED", 1);
+    let partition = "slurm: {partitions: [{name: batch, nodes: [\"*\"], default_time: 30m}]}\n";
+    let dir = written(&[("jobs.txt", &jobs), ("jobs.yaml", &format!("{SCENARIO}{partition}"))]);
+    let info = stdout(dir.path(), &["trace", "info", "jobs.txt"], 0);
+    assert!(info.contains("1 no time limit (UNLIMITED)\n"), "{info}");
+    stdout(dir.path(), &["run", "jobs.yaml", "--out", "out"], 0);
+    let log = std::fs::read_to_string(dir.path().join("out/events.jsonl")).expect("it was written");
+    let limits = log.split("\"estimate\":").skip(1).map(|rest| rest.split_once(',').map_or(rest, |(limit, _)| limit));
+    // Two hours, none (job 2 is submitted last), in nanoseconds.
+    assert_eq!(limits.collect::<Vec<_>>(), ["7200000000000", "7200000000000", "null"]);
 }

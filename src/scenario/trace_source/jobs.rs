@@ -16,7 +16,7 @@ use super::speeds::TraceSpeeds;
 use crate::job_template::Draft;
 use dryrack_objects::{LabelSelector, Pod, SpreadConstraint, WhenUnsatisfiable};
 use dryrack_scheduler::{Target, TaskShape};
-use dryrack_trace::{Format, SwfHeader, TaskResources, TaskTrace, TraceTask};
+use dryrack_trace::{Format, Oddity, SwfHeader, TaskResources, TaskTrace, TraceTask};
 use dryrack_units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime, counted};
 use dryrack_workload::{
     Arrival, Checkpoint, Demand, Gang, GpuDemand, GpuTake, JobBehavior, JobSpec, Series, SlurmTerms, TaskDemand, Usage,
@@ -373,6 +373,7 @@ fn spec(task: &TraceTask, queue: Option<Arc<str>>, format: Format, shared: &mut 
     let demand = shared.demand_of(task, format);
     let cluster = shared.slurm.as_ref().zip(slurm.as_ref());
     let limit = cluster.and_then(|(cluster, terms)| cluster.default_limit(terms.partition.as_deref()));
+    let limit = limit.filter(|_| !task.odd.has(Oddity::NoTimeLimit));
     JobSpec {
         queue: queue.map(|queue| shared.word(&queue)),
         user: user_of(task).map(|user| shared.word(&user)),
