@@ -421,6 +421,27 @@ jobs:
         assert_eq!(gpus, 4 * 3 + 3 * 2);
     }
 
+    /// The catalog knows another memory of an L4, so the memory that the file states must be kept.
+    #[test]
+    fn one_more_gpu_has_the_memory_that_the_file_states() {
+        let text = "\
+scenario: GPUs of another memory
+profile: fifo
+nodes: [{name: n, cpus: 8, gpus: [{count: 2, type: l4, memory: 12GiB}]}]
+jobs: [{name: one, gpus: 1, cpus: 1, duration: 1h, estimate: 1h}]
+";
+        let load = |set: &[String]| {
+            let options = Options { set: set.to_vec(), ..Options::default() };
+            load_text("test.yaml", text, std::path::Path::new(""), &options).unwrap_or_else(|faults| panic!("{faults}"))
+        };
+        let found = changes(&load(&[]).rehearsal);
+        let more = found.changes.iter().find(|change| change.what.starts_with("one more GPU")).expect("tried");
+        assert_eq!(more.set, ["nodes.n.gpus=[{type: l4, memory: 12GiB, count: 3}]"]);
+        let changed = load(&more.set).rehearsal;
+        let memory: Vec<u64> = changed.nodes[0].spec.shape.gpus.iter().map(|gpu| gpu.memory.get() >> 30).collect();
+        assert_eq!(memory, [12, 12, 12]);
+    }
+
     /// Nodes with 1 to 10 GPUs are ten kinds; one more of each of the first eight is tried.
     #[test]
     fn kinds_beyond_the_limit_are_counted_and_get_twice_the_cores_too() {

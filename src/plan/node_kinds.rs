@@ -10,7 +10,7 @@ use dryrack_fleet::{NodeShape, NodeSpec, offer_of};
 use dryrack_scheduler::slurm::{group_of_label, partition_label, reservation_label};
 use dryrack_units::Bytes;
 use dryrack_workload::DemandKind;
-use dryrack_yaml::{Node, Tree, emit, is_pattern, matches_pattern};
+use dryrack_yaml::{Entry, Node, Tree, emit, emit_line, is_pattern, matches_pattern};
 
 /// An entry of `nodes:` with its nodes and the shape of the first one.
 pub(super) struct NodeEntry<'t> {
@@ -228,12 +228,38 @@ impl NodeEntry<'_> {
         if self.tree.get("gpu").is_some() {
             return Some(format!("{path}={count}"));
         }
+        if let Some(entry) = self.tree.get("gpus").and_then(only_group) {
+            return Some(format!("{path}={}", emit_line(&with_count(entry, count))));
+        }
         let memory = match catalog::gpu(&first.model) {
             Some(_) => String::new(),
             None => format!(", memory: {}", amount(first.memory)),
         };
         Some(format!("{path}=[{{type: {}{memory}, count: {count}}}]", first.model))
     }
+}
+
+/// The list of GPUs, if it has one group. The group may state what the catalog does not know, such as another memory.
+fn only_group(gpus: &Tree) -> Option<&Tree> {
+    match &gpus.node {
+        Node::List(groups) => (groups.len() == 1 && groups[0].get("type").is_some()).then_some(gpus),
+        _ => None,
+    }
+}
+
+/// A list of one group of GPUs, with another count.
+fn with_count(gpus: &Tree, count: usize) -> Tree {
+    let mut copy = gpus.clone();
+    if let Node::List(groups) = &mut copy.node
+        && let Node::Map(fields) = &mut groups[0].node
+    {
+        let node = Node::Scalar { text: count.to_string(), quoted: false };
+        let Entry { key_span, value, .. } = &fields[0];
+        let count = Entry { key: "count".to_string(), key_span: *key_span, value: Tree { span: value.span, node } };
+        fields.retain(|field| field.key != "count");
+        fields.push(count);
+    }
+    copy
 }
 
 /// An amount as a file states it, without rounding: `80GiB`, or a number of bytes.
