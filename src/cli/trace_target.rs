@@ -108,7 +108,7 @@ fn write<W: Write>(
     let mut lines = feed(&mut |task| {
         writer.write(&task).map_err(|error| match error {
             WriteError::Io(error) => Failure::from(error),
-            fault @ (WriteError::NotPlain { .. } | WriteError::NoProcessors { .. }) => Failure::file(file, fault),
+            fault => Failure::file(file, fault),
         })
     })?;
     let (out, tasks, lost) = writer.finish();

@@ -1,7 +1,7 @@
 //! Writers for lists of tasks: dryrack's own CSV and JSON lines, and the Standard Workload Format. They write one task
 //! at a time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use serde::Serialize;
@@ -42,6 +42,11 @@ pub enum WriteError {
     NotPlain { line: u64, text: String },
     #[error("line {line}: the trace has no processors; choose what one processor is: gpus or cores")]
     NoProcessors { line: u64 },
+    #[error(
+        "line {line}: the user {number} is not the user `{name}` of a line before, who got this number because no line states \
+         one; state the number of each user, or of none"
+    )]
+    UserNumberTaken { line: u64, number: u64, name: String },
 }
 
 /// The values that the output format cannot hold, each with the number of tasks that have it.
@@ -52,8 +57,40 @@ pub struct TaskWriter<W> {
     form: OutputFormat,
     rows: u64,
     lost: DroppedValues,
-    /// The numbers of users of whom the list states only names.
-    users: BTreeMap<String, u64>,
+    users: Users,
+}
+
+/// The users of a list. Different users have different numbers.
+#[derive(Default)]
+struct Users {
+    /// The numbers that the list states so far.
+    stated: BTreeSet<u64>,
+    /// The users of whom the list states only a name, with the numbers that they got.
+    numbered: BTreeMap<String, u64>,
+    /// The same, by number.
+    names: BTreeMap<u64, String>,
+}
+
+impl Users {
+    /// Notes a number that the list states. Returns the user who got this number before, if there is one.
+    fn note(&mut self, number: u64) -> Option<&String> {
+        self.stated.insert(number);
+        self.names.get(&number)
+    }
+
+    /// The number of a user without a stated one: the next number that no user has, counted from 1.
+    fn number_of(&mut self, name: &str) -> u64 {
+        if let Some(number) = self.numbered.get(name) {
+            return *number;
+        }
+        let mut number = self.names.last_key_value().map_or(1, |(last, _)| last + 1);
+        while self.stated.contains(&number) {
+            number += 1;
+        }
+        self.numbered.insert(name.to_string(), number);
+        self.names.insert(number, name.to_string());
+        number
+    }
 }
 
 impl<W: Write> TaskWriter<W> {
@@ -64,16 +101,21 @@ impl<W: Write> TaskWriter<W> {
             OutputFormat::Jsonl => {}
             OutputFormat::Swf(processors) => swf_header(&mut out, processors, header)?,
         }
-        Ok(TaskWriter { out, form, rows: 0, lost: DroppedValues::new(), users: BTreeMap::new() })
+        Ok(TaskWriter { out, form, rows: 0, lost: DroppedValues::new(), users: Users::default() })
     }
 
     pub fn write(&mut self, task: &TraceTask) -> Result<(), WriteError> {
         self.rows += 1;
+        if let Some(number) = task.user
+            && let Some(name) = self.users.note(number)
+        {
+            return Err(WriteError::UserNumberTaken { line: task.line, number, name: name.clone() });
+        }
         match &task.user_name {
             None => self.write_numbered(task),
             Some(name) => {
                 *self.lost.entry("the name of the user").or_default() += 1;
-                let number = task.user.unwrap_or_else(|| self.number_of(name));
+                let number = task.user.unwrap_or_else(|| self.users.number_of(name));
                 self.write_numbered(&TraceTask { user: Some(number), user_name: None, ..task.clone() })
             }
         }
@@ -89,12 +131,6 @@ impl<W: Write> TaskWriter<W> {
             OutputFormat::Swf(processors) => self.swf(task, processors)?,
         }
         Ok(())
-    }
-
-    /// The number of a user, counted from 1 in the order of the list.
-    fn number_of(&mut self, name: &str) -> u64 {
-        let next = self.users.len() as u64 + 1;
-        *self.users.entry(name.to_string()).or_insert(next)
     }
 
     /// Returns the output, the number of tasks written, and the values that were lost.

@@ -22,6 +22,7 @@ trials! {
         init_names_the_partitions_of_a_log,
         a_log_of_slurm_is_read_as_its_releases_wrote_it,
         what_a_log_does_not_say_to_slurm_is_told,
+        users_stay_apart_when_a_list_is_converted,
     ]
 }
 
@@ -374,4 +375,19 @@ fn what_a_log_does_not_say_to_slurm_is_told() {
     assert!(code == 2 && text.contains("write `from: 2026-09-21"), "{text}");
     let (_, text) = said(dir.path(), &["trace", "convert", "list.csv", "--to", "csv"]);
     assert!(!text.contains("ann") && text.contains("not written of 3 tasks: the name of the user"), "{text}");
+}
+
+/// A list that states the numbers of some users and only the names of others. A converted list has numbers alone.
+fn users_stay_apart_when_a_list_is_converted() {
+    let list = "job,submit_s,duration_s,user,user_name\na,0,60,1,\nb,0,60,,ann\nc,0,60,,bob\nd,0,60,,ann\n";
+    let dir = written(&[("list.csv", list), ("late.csv", &(list.to_string() + "e,0,60,3,\n"))]);
+    let converted = |name: &str| said(dir.path(), &["trace", "convert", name, "--to", "csv"]);
+    let (code, text) = converted("list.csv");
+    assert_eq!(code, 0, "{text}");
+    let mut rows = text.lines().filter(|line| line.contains("user") || line.starts_with(['a', 'b', 'c', 'd']));
+    let place = rows.next().and_then(|header| header.split(',').position(|column| column == "user")).expect("a column");
+    let users: Vec<&str> = rows.filter(|row| row.contains(',')).filter_map(|row| row.split(',').nth(place)).collect();
+    assert_eq!(users, ["1", "2", "3", "2"], "{text}");
+    let (code, text) = converted("late.csv");
+    assert!(code == 2 && text.contains("line 6: the user 3 is not the user `bob` of a line before"), "{text}");
 }
