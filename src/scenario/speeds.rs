@@ -288,16 +288,17 @@ impl SpeedTable {
                 )
             }));
         }
-        for gpu in fleet.iter().chain(self.factors.keys()).filter(|gpu| **gpu != *reference) {
-            match self.find(gpu, None) {
-                // The trace may have measured this GPU.
-                Some(Found { from: SpeedSource::Others, .. }) if self.is_measured() => {}
-                Some(Found { speed, why, .. }) => {
-                    assumed.insert(format!("{scope}{gpu} works{} as fast as {reference} ({why})", times(speed)));
-                }
-                None => {}
-            }
-        }
+        let all = fleet.iter().chain(self.factors.keys());
+        assumed.extend(all.filter_map(|gpu| self.speed_and_source(scope, gpu)));
+    }
+
+    /// How fast a type of GPU is, and where this comes from. `None` for the reference, and if it is not known.
+    pub fn speed_and_source(&self, scope: &str, gpu: &Arc<str>) -> Option<String> {
+        let found = self.find(gpu, None).filter(|_| *gpu != self.reference)?;
+        // The trace may have measured this GPU.
+        let is_open = found.from == SpeedSource::Others && self.is_measured();
+        let Found { speed, why, .. } = found;
+        (!is_open).then(|| format!("{scope}{gpu} works{} as fast as {} ({why})", times(speed), self.reference))
     }
 
     /// Whether the durations of the trace are those on the reference. `types` are those that the trace's own reference

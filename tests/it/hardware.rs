@@ -14,6 +14,7 @@ trials! {
         a_placed_job_is_explained_with_its_speed,
         measured_rates_of_a_trace_are_speeds,
         measured_rates_need_the_reference_of_their_trace,
+        a_speed_that_only_the_log_needs_has_its_source,
         a_duration_is_that_on_the_gpu_that_the_trace_names,
         others_of_the_file_are_about_its_own_reference,
         a_streamed_list_has_the_same_speeds,
@@ -330,6 +331,31 @@ fn a_duration_is_that_on_the_gpu_that_the_trace_names() {
     assert_eq!(found, ["1800"], "two GPUs do not tell a speed");
     let said = stderr(dir.path(), &["run", "s.yaml"], 0);
     assert!(said.contains("1 job of the trace t.csv names GPU `h100|v100-16g`, whose speed relative to"), "{said}");
+}
+
+/// The log names an H100, and the fleet has none.
+fn a_speed_that_only_the_log_needs_has_its_source() {
+    let dir = empty();
+    let list = "job,submit_s,duration_s,gpus,nodes,gpu_models\n1,0,3600,8,1,h100\n";
+    std::fs::write(dir.path().join("t.csv"), list).expect("a folder of our own");
+    let rows = [
+        ("factors: {h100-80g: 2}", "h100-80g works 2 times as fast as a100-80g (stated in the file)\n"),
+        ("work: training", "h100-80g works 1.98 times as fast as a100-80g (training: 301 and 152 sequences/s in "),
+        (
+            "others: 1.5",
+            "h100-80g works 1.5 times as fast as a100-80g (`others` of the file: nothing is known of this GPU)",
+        ),
+    ];
+    for (speed, sentence) in rows {
+        let text = format!(
+            "scenario: One kind of GPU\nspeed: {{reference: a100-80g, {speed}}}\n\
+             nodes: [{{name: n, machine: a100-80g-x8}}]\n\
+             trace: {{format: csv, file: t.csv, gpu_names: {{h100: a100-80g}}}}\nexpect: [jobs_lost == 0]\n"
+        );
+        std::fs::write(dir.path().join("s.yaml"), text).expect("a folder of our own");
+        let said = stdout(dir.path(), &["run", "s.yaml"], 0);
+        assert!(said.contains(sentence), "{speed}\n{said}");
+    }
 }
 
 fn measured_rates_of_a_trace_are_speeds() {

@@ -48,7 +48,7 @@ impl TraceSpeeds {
         // With `order` or `tune`, tasks never end. Measured rates have the reference of their trace.
         let stays = asked.order.is_some() || asked.tune.is_some();
         if let Some(table) = table.filter(|table| !stays && !table.is_measured()) {
-            found.recorded_on = recorded_on(&table, asked, counted, (world, report));
+            found.recorded_on = recorded_on((&table, scope), asked, counted, (world, report));
         }
         found
     }
@@ -112,9 +112,9 @@ impl TraceSpeeds {
 }
 
 /// The speed of the GPU that each name of the trace means, unless this is the reference. Notes which durations are not
-/// those on the reference. Warns of names that may mean GPUs of different or unknown speeds.
+/// those on the reference, and where these speeds come from. Warns of names that may mean GPUs of different or unknown speeds.
 fn recorded_on(
-    table: &SpeedTable,
+    (table, scope): (&SpeedTable, &str),
     asked: &TraceSettings<'_>,
     (counts, names): (&NameCounts, &GpuNames),
     (world, report): (&mut World, &mut Report),
@@ -143,6 +143,8 @@ fn recorded_on(
                      {reference}",
                     types.join(" or ")
                 ));
+                // The fleet may not have this GPU, and then nothing else states where its speed comes from.
+                world.assumed.extend(types.iter().filter_map(|gpu| table.speed_and_source(scope, gpu)));
                 found.insert(model.clone(), *speed);
             }
             _ => {
