@@ -47,6 +47,7 @@ mod plan;
 mod plan_growing;
 mod plan_pair;
 mod plan_submit;
+mod plan_text;
 mod planning;
 mod plot;
 mod policy;
