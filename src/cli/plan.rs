@@ -379,7 +379,7 @@ fn finish(
     found.how.push_str(&idle_sentence(plan, &idle));
     let growing = Growing::run(planning, &comparison, best)?;
     growing.add_end(planning, best, &mut found);
-    let breaks = best.map_or(Ok(Vec::new()), |row| planning.breaks(row))?;
+    let breaks = growing.breaks(planning, best)?;
     found.with_doubt(best.zip(open), &breaks);
     growing.begin(planning, &mut found);
     found.with_never_run(&comparison, best);
@@ -402,7 +402,7 @@ fn finish(
             note: note.as_deref(),
             breaks: &lines,
             growth: growing.growth.as_ref(),
-            sure_end: &growing.sure_end(best),
+            sure_end: &growing.sure_end(planning, best),
             fleet: &words,
             choices: &named,
             throughout: growing.throughout(),

@@ -3,8 +3,8 @@
 use super::exit::Failure;
 use super::planning::Planning;
 use dryrack_plan::{
-    Answer, Comparison, Lasting, Row, cheapest_throughout, horizon_header, horizon_json, horizon_rows,
-    horizon_sentences, stops_being_enough, sure_end,
+    Answer, BreakResult, Comparison, Lasting, Row, cheapest_throughout, horizon_header, horizon_json, horizon_rows,
+    horizon_sentences, month_at_odds, stops_being_enough, sure_end,
 };
 use dryrack_report::PlanGrowth;
 use dryrack_scenario::Objective;
@@ -45,9 +45,23 @@ impl Growing {
         }
     }
 
-    /// How sure it is when the answer stops being enough; may be empty.
-    pub fn sure_end(&self, best: Option<&Row>) -> String {
-        best.map_or(String::new(), |row| sure_end(&self.lasting, row))
+    /// With which load the answer stops being enough, and how sure this is; may be empty.
+    pub fn sure_end(&self, planning: &Planning, best: Option<&Row>) -> String {
+        let horizon = planning.plan.horizon.as_ref();
+        best.zip(horizon).map_or(String::new(), |(row, horizon)| sure_end(horizon, &self.lasting, row))
+    }
+
+    /// How the answer would break. If a month of the horizon gives another result than the run with more load, this says so.
+    pub fn breaks(&self, planning: &Planning, best: Option<&Row>) -> Result<Vec<BreakResult>, Failure> {
+        let plan = &planning.plan;
+        let Some(row) = best else { return Ok(Vec::new()) };
+        let mut breaks = planning.breaks(row)?;
+        if let (Some(horizon), Some(lasting)) = (&plan.horizon, self.lasting.iter().find(|one| one.cell == row.cell)) {
+            let loaded = plan.load(row.cell, plan.seeds.first().copied(), &planning.base);
+            let load = loaded.map_err(|faults| Failure::Input(faults.to_string()))?.load;
+            breaks.iter_mut().for_each(|found| found.at_odds = month_at_odds((horizon, load), lasting, found));
+        }
+        Ok(breaks)
     }
 
     /// Begins the answer with the alternative that is cheapest over the horizon, if it is another one.

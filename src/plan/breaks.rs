@@ -49,6 +49,8 @@ pub struct BreakResult {
     pub broken: Option<BrokenConstraint>,
     /// Why the change could not be run.
     pub fault: Option<String>,
+    /// A sentence if a month of the horizon gives another result.
+    pub at_odds: Option<String>,
 }
 
 /// A constraint that is violated with some seeds.
@@ -176,7 +178,7 @@ impl BreakResult {
             BrokenConstraint { name, share: SeedShare::ALL, seeds, seed, happened, limit: None }
         });
         let keeps = never.is_none() && (0..asked.len()).all(keeps);
-        BreakResult { change, runs: runs.len(), kept, of, keeps, broken: never.or(broken), fault: None }
+        BreakResult { change, runs: runs.len(), kept, of, keeps, broken: never.or(broken), fault: None, at_odds: None }
     }
 
     /// Whether the change takes a node away.
@@ -186,13 +188,13 @@ impl BreakResult {
 
     /// The result of a change that cannot be run.
     pub fn not_run(change: Break, fault: String) -> BreakResult {
-        BreakResult { change, runs: 0, kept: 0, of: 0, keeps: false, broken: None, fault: Some(fault) }
+        BreakResult { change, runs: 0, kept: 0, of: 0, keeps: false, broken: None, fault: Some(fault), at_odds: None }
     }
 
     /// The result of a change that changes nothing.
     pub fn idle(change: Break) -> BreakResult {
         let fault = Some("the change does not change the run".to_string());
-        BreakResult { change, runs: 0, kept: 0, of: 0, keeps: true, broken: None, fault }
+        BreakResult { change, runs: 0, kept: 0, of: 0, keeps: true, broken: None, fault, at_odds: None }
     }
 
     /// The number of seeds that were run, such as `20 seeds` or `the first 20 of 100 seeds`.
@@ -225,6 +227,11 @@ impl BreakResult {
 
     /// A sentence such as `With 10% more load, p95(queue_wait) <= 30m fails with 3 of 5 seeds: …`.
     pub fn sentence(&self) -> String {
+        let at_odds = self.at_odds.as_ref().map_or(String::new(), |at_odds| format!(" {at_odds}"));
+        self.without_months() + &at_odds
+    }
+
+    fn without_months(&self) -> String {
         let mut letters = self.change.what.chars();
         let first = letters.next().map_or(String::new(), |letter| letter.to_uppercase().to_string());
         let with = first + letters.as_str();

@@ -132,7 +132,9 @@ pub fn stops_being_enough((plan, horizon): (&PlanFile, &Horizon), lasting: &[Las
         LastingUntil::End => {
             format!("it {still} until the end of the horizon, {}{costs}{}", horizon.name(horizon.months), throughout())
         }
-        LastingUntil::Month { month, .. } => format!("it {no_longer} in {}{}", horizon.name(*month), one.then(*month)),
+        LastingUntil::Month { month, .. } => {
+            format!("it {no_longer} in {}{}", horizon.name_and_load(*month), one.then(*month))
+        }
         LastingUntil::Unknown { month, .. } => {
             let last = horizon.name(month.checked_sub(1)?);
             format!("it {still} until {last}, and what follows is not known{}", throughout())
@@ -140,12 +142,15 @@ pub fn stops_being_enough((plan, horizon): (&PlanFile, &Horizon), lasting: &[Las
     })
 }
 
-/// How sure it is that an alternative is no longer enough when it stops being so, for the figure of this month on a page; empty
-/// if it is enough throughout, or if nothing is random.
-pub fn sure_end(lasting: &[Lasting], row: &Row) -> String {
+/// The load with which an alternative is no longer enough, and how sure this is, for the figure of this month on a page; empty
+/// if it is enough throughout.
+pub fn sure_end(horizon: &Horizon, lasting: &[Lasting], row: &Row) -> String {
     let one = lasting.iter().find(|one| one.cell == row.cell);
     one.map_or(String::new(), |one| match one.until {
-        LastingUntil::Month { month, .. } => one.then(month),
+        LastingUntil::Month { month, .. } => {
+            let load = horizon.compared(month).map_or(String::new(), |load| format!(", {load}"));
+            load + &one.then(month)
+        }
         LastingUntil::End | LastingUntil::Unknown { .. } => String::new(),
     })
 }
@@ -222,7 +227,7 @@ fn step_sentence(
         (LastingUntil::End, None) => format!("{which}, until the end of the horizon, {}.", name_of(horizon.months)),
         (LastingUntil::Month { month, what, .. }, None) => {
             let sure = step.lasting.before_and_then(horizon, *month).map_or(String::new(), |sure| format!(" {sure}."));
-            format!("{which} until {}. In {}, {what}.{sure}", name_of(end), name_of(*month))
+            format!("{which} until {}. In {}, {what}.{sure}", name_of(end), horizon.name_and_load(*month))
         }
         (LastingUntil::Unknown { why, .. }, None) => {
             format!("{which} until {}. What follows is not known: {why}.", name_of(end))

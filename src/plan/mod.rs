@@ -23,6 +23,7 @@
 //! | `idle_factors` | names factors that made no difference to any run |
 //! | `range_ends` | names alternatives beyond the ranges of the factors, of which nothing is known |
 //! | `breaks` | runs the answer with fewer nodes and with more load |
+//! | `at_odds` | says if a month of the horizon gives another result than the run with more load |
 //! | `limits` | the limit for which jobs wait, if a larger fleet does not help |
 //! | `horizon` | how long each alternative stays enough while the load grows |
 //! | `horizon_cost` | what an alternative costs over the months, if only runs measure it |
@@ -35,6 +36,7 @@
 #![warn(clippy::unwrap_used)]
 
 mod answer;
+mod at_odds;
 mod breaks;
 mod cases;
 mod choices;
@@ -62,6 +64,7 @@ mod summary;
 mod sure;
 
 pub use answer::{Answer, answer, start_wait_note, still_open};
+pub use at_odds::month_at_odds;
 pub use breaks::{BREAK_SEEDS, Break, BreakResult, BrokenConstraint, NodeKind, breaks, kinds};
 pub use cases::{cells_of_a_case, plans_of_cases};
 pub use choices::by_choice;

@@ -23,7 +23,7 @@ pub struct PlanPage<'a> {
     /// A sentence and a command for each change that could break the answer.
     pub breaks: &'a [(String, String)],
     pub growth: Option<&'a PlanGrowth>,
-    /// How sure it is when the answer stops being enough; may be empty.
+    /// With which load the answer stops being enough, and how sure this is; may be empty.
     pub sure_end: &'a str,
     /// The machines of the answer; may be empty.
     pub fleet: &'a str,

@@ -73,6 +73,24 @@ impl Horizon {
         format!("load={:.1}%", tenths / 10.0)
     }
 
+    /// The load of a month compared with that of the first one, such as `with 9.3% more load`; `None` if they are the same.
+    pub fn compared(&self, month: u32) -> Option<String> {
+        let permille = ((self.factor(month) - 1.0) * 1000.0).round();
+        let percent = |permille: f64| format!("{}%", permille / 10.0);
+        match permille {
+            0.0 => None,
+            less if less < 0.0 => Some(format!("with {} less load", percent(-less))),
+            more if more < 1000.0 => Some(format!("with {} more load", percent(more))),
+            _ => Some(format!("with {:.1} times the load", self.factor(month))),
+        }
+    }
+
+    /// The name of a month and its load, such as `month 3 (2027-02), with 9.3% more load`.
+    pub fn name_and_load(&self, month: u32) -> String {
+        let load = self.compared(month).map_or(String::new(), |load| format!(", {load}"));
+        self.name(month) + &load
+    }
+
     /// The name of a month: `month 7`, or `month 7 (2027-06)`.
     pub fn name(&self, month: u32) -> String {
         match self.from {
@@ -105,5 +123,16 @@ mod tests {
         assert_eq!(of.set(7, 1.0), "load=140.7%");
         assert_eq!(of.set(7, 0.5), "load=70.4%");
         assert_eq!(horizon("50%/year").set(12, 1.0), "load=150.0%");
+    }
+
+    /// 1.03^3 is 1.0927, 1.2^4 is 2.0736.
+    #[test]
+    fn the_load_of_a_month_is_compared_with_that_of_the_first() {
+        let of = |growth: &str, month| horizon(growth).name_and_load(month);
+        assert_eq!(of("3%/month", 3), "month 3 (2027-02), with 9.3% more load");
+        assert_eq!(of("20%/month", 1), "month 1 (2026-12), with 20% more load");
+        assert_eq!(of("-5%/month", 1), "month 1 (2026-12), with 5% less load");
+        assert_eq!(of("20%/month", 4), "month 4 (2027-03), with 2.1 times the load");
+        assert_eq!(of("3%/month", 0), "month 0 (2026-11)");
     }
 }

@@ -69,6 +69,7 @@ mod outside;
 mod outside_sockets;
 mod outside_told;
 mod plan_answers;
+mod plan_compared;
 mod plan_reasons;
 mod plans;
 mod planted;
@@ -199,6 +200,7 @@ fn main() {
         outside_told::trials,
         planted::trials,
         plan_answers::trials,
+        plan_compared::trials,
         plan_reasons::trials,
         plans::trials,
         policy::trials,

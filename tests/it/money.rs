@@ -367,7 +367,7 @@ fn a_fleet_is_enough_until_its_load_exceeds_it() {
         .collect();
     assert_eq!(found, [("workers=4", 4), ("workers=2", 1), ("workers=3", 3)], "{said}");
     for wanted in [
-        "workers=2 (2 GPUs) is enough until month 0 (2026-11). In month 1 (2026-12), max(queue_wait) <= 30m fails: ",
+        "workers=2 (2 GPUs) is enough until month 0 (2026-11). In month 1 (2026-12), with 20% more load, max(queue_wait) <= 30m fails: ",
         "From month 1 (2026-12), the cheapest that is enough is workers=3 (3 GPUs) until month 2 (2027-01). ",
         "From month 3 (2027-02), the cheapest that is enough is workers=4 (4 GPUs) until month 3 (2027-02). ",
         "In month 4 (2027-03), no alternative of this plan is known to be enough.",

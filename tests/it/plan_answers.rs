@@ -279,9 +279,11 @@ fn the_end_is_said_with_its_confidence(dir: &std::path::Path, said: &str) {
         ways *= (runs - at) as f64 / (at + 1) as f64;
     }
     assert!(kept < runs && (chance - 0.05).abs() < 1e-6, "{kept} of {runs}: {share}");
+    // The load doubles each month.
+    let load = format!(", with {}.0 times the load", 1 << number("month"));
     let wanted = format!(
-        "it is no longer enough in month {}: all constraints hold with {kept} of {runs} seeds then, so with at most {}% of all \
-         seeds (95% confidence).",
+        "it is no longer enough in month {}{load}: all constraints hold with {kept} of {runs} seeds then, so with at most {}% of \
+         all seeds (95% confidence).",
         number("month"),
         (share * 100.0).ceil()
     );
@@ -289,7 +291,7 @@ fn the_end_is_said_with_its_confidence(dir: &std::path::Path, said: &str) {
     assert!(found["short_answer"].as_str().expect("a text").contains(&wanted), "{wanted:?} in {found:#}");
     assert!(said.contains(&wanted) && page.contains(&wanted), "{wanted:?} in\n{said}");
     let figure =
-        format!("when the load has grown too much for it: all constraints hold with {kept} of {runs} seeds then");
+        format!("when the load has grown too much for it{load}: all constraints hold with {kept} of {runs} seeds then");
     assert!(page.contains(&figure), "a figure of the first screen");
 }
 
