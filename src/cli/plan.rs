@@ -380,6 +380,7 @@ fn finish(
     let growing = Growing::run(planning, &comparison, best)?;
     growing.add_end(planning, best, &mut found);
     let breaks = growing.breaks(planning, best)?;
+    found.short.push_str(&planning.ends_of_answer(best, &comparison, &breaks)?);
     found.with_doubt(best.zip(open), &breaks);
     growing.begin(planning, &mut found);
     found.with_never_run(&comparison, best);

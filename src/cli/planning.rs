@@ -20,8 +20,8 @@ use dryrack_metrics::ResampledFrom;
 use dryrack_outside::quoted;
 use dryrack_plan::{
     Answer, BREAK_SEEDS, Break, BreakResult, Comparison, EqualSpeeds, InputHash, Lasting, LastingUntil, PlanHeader,
-    PlanRun, Row, Runs, breaks, compare, first_month, fleet_size, fleet_words, kinds, of_month, range_ends,
-    run_changed,
+    PlanRun, Row, Runs, breaks, compare, ends_of_answer, first_month, fleet_size, fleet_words, kinds, of_month,
+    range_ends, run_changed,
 };
 use dryrack_report::about;
 use dryrack_scenario::{Horizon, Objective, Options, PlanFile, TraceUse, load_plan};
@@ -176,9 +176,33 @@ impl Planning {
     /// Sentences about alternatives beyond the ranges of the factors, of which the runs show nothing.
     pub fn range_ends(&self, best: &Row, comparison: &Comparison, of: (&[usize], bool)) -> String {
         let Some(objective) = self.plan.minimize else { return String::new() };
-        let cost = |cell: usize| Some(fleet_size(&self.plan, cell, &self.base).ok()?.of(objective)? as f64);
-        let in_unit = |cost: f64| if objective == Objective::PricePerHour { cost / 1e6 } else { cost };
-        range_ends(&self.plan, (comparison, best), objective, of, |cell| cost(cell).map(in_unit))
+        range_ends(&self.plan, (comparison, best), objective, of, |cell| self.cost(cell))
+    }
+
+    /// Sentences about values at the end of what was tried, beyond which another one may cost less than the answer.
+    pub fn ends_of_answer(
+        &self,
+        best: Option<&Row>,
+        comparison: &Comparison,
+        breaks: &[BreakResult],
+    ) -> Result<String, Failure> {
+        let Some(best) = best else { return Ok(String::new()) };
+        let loaded = |cell: usize| {
+            let loaded = self.plan.load(cell, self.plan.seeds.first().copied(), &self.base);
+            loaded.map(|loaded| kinds(&loaded.rehearsal)).map_err(|faults| Failure::Input(faults.to_string()))
+        };
+        let mut text = String::new();
+        for end in ends_of_answer(&self.plan, comparison, best, |cell| self.cost(cell)) {
+            text.push_str(&end.sentence(&loaded(best.cell)?, &loaded(end.inside)?, breaks));
+        }
+        Ok(text)
+    }
+
+    /// What the plan minimizes, of an alternative that was not run.
+    fn cost(&self, cell: usize) -> Option<f64> {
+        let objective = self.plan.minimize?;
+        let cost = fleet_size(&self.plan, cell, &self.base).ok()?.of(objective)? as f64;
+        Some(if objective == Objective::PricePerHour { cost / 1e6 } else { cost })
     }
 
     /// How the trace of an alternative is resampled with each seed, if it is.
@@ -278,7 +302,8 @@ impl Planning {
         let load = self.plan.load(row.cell, seeds.first().copied(), &self.base).map_err(input)?.load;
         let mut months = Vec::new();
         for month in 1..=horizon.months {
-            let change = Break { what: horizon.name(month), set: vec![horizon.set(month, load)], is_idle: false };
+            let change =
+                Break { what: horizon.name(month), set: vec![horizon.set(month, load)], is_idle: false, without: None };
             let runs: Result<Vec<PlanRun>, Failure> =
                 seeds.par_iter().map(|seed| self.run_changed((row.cell, *seed), &change.set)).collect();
             tick();

@@ -32,6 +32,8 @@ pub struct Break {
     pub set: Vec<String>,
     /// Whether the run is the same with the change. It is then not repeated.
     pub is_idle: bool,
+    /// The kind of which the change takes a node away, as in [`NodeKind::called`].
+    pub without: Option<String>,
 }
 
 /// What happened with a change.
@@ -76,6 +78,7 @@ pub fn breaks(plan: &PlanFile, row: &Row, base: &Options) -> Result<Vec<Break>, 
             what: format!("without {} ({})", kind.last, kind.which()),
             set: vec![format!("faults.+={{at: 0s, node: {}, becomes: gone}}", scalar(&kind.last, true))],
             is_idle: false,
+            without: Some(kind.called),
         })
         .collect();
     let more = more_load(loaded.load);
@@ -91,7 +94,7 @@ fn more_load(load: f64) -> Break {
     let more = (load * f64::from(1000 + 10 * MORE_LOAD)).round().max(now + 1.0);
     let percent = ((more / (load * 1000.0) - 1.0) * 100.0).round();
     let set = vec![format!("load={:.1}%", more / 10.0)];
-    Break { what: format!("with {percent}% more load"), set, is_idle: false }
+    Break { what: format!("with {percent}% more load"), set, is_idle: false, without: None }
 }
 
 /// Nodes of equal shape.
@@ -183,7 +186,7 @@ impl BreakResult {
 
     /// Whether the change takes a node away.
     pub(super) fn is_less(&self) -> bool {
-        self.change.what.starts_with("without ")
+        self.change.without.is_some()
     }
 
     /// The result of a change that cannot be run.
@@ -355,7 +358,8 @@ mod tests {
             ("one run", &[all], &[&[n]], "With 10% more load, c0 <= 30m fails: c0 was 42m.".to_string()),
         ];
         for (sentence, asked, held, expected) in rows {
-            let change = Break { what: "with 10% more load".to_string(), set: Vec::new(), is_idle: false };
+            let change =
+                Break { what: "with 10% more load".to_string(), set: Vec::new(), is_idle: false, without: None };
             assert_eq!(BreakResult::of(asked, change, &runs(held), held.len()).sentence(), expected, "{sentence}");
         }
     }
@@ -385,7 +389,10 @@ mod tests {
             (0.004, "load=0.5%", "with 25% more load"),
         ];
         for (load, set, what) in rows {
-            assert_eq!(more_load(load), Break { what: what.to_string(), set: vec![set.to_string()], is_idle: false });
+            assert_eq!(
+                more_load(load),
+                Break { what: what.to_string(), set: vec![set.to_string()], is_idle: false, without: None }
+            );
         }
     }
 
@@ -396,8 +403,12 @@ mod tests {
             idle.sentence(),
             "With 10% more load, nothing changes, because `load` leaves jobs with stated times as they are. It was not run."
         );
-        let change =
-            Break { what: "without w-5 (the only node with 8 l4)".to_string(), set: Vec::new(), is_idle: false };
+        let change = Break {
+            what: "without w-5 (the only node with 8 l4)".to_string(),
+            set: Vec::new(),
+            is_idle: false,
+            without: None,
+        };
         let result = BreakResult::not_run(change, "error: no such thing".to_string());
         assert_eq!(
             result.sentence(),

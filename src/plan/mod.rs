@@ -21,7 +21,7 @@
 //! | `choices` | the next cheapest alternative, and the cheapest with each named value of a choice |
 //! | `fleet_words` | the machines of an answer in words |
 //! | `idle_factors` | names factors that made no difference to any run |
-//! | `range_ends` | names alternatives beyond the ranges of the factors, of which nothing is known |
+//! | `range_ends` | names values beyond the ranges of the factors that may be cheaper, of which nothing is known |
 //! | `breaks` | runs the answer with fewer nodes and with more load |
 //! | `at_odds` | says if a month of the horizon gives another result than the run with more load |
 //! | `limits` | the limit for which jobs wait, if a larger fleet does not help |
@@ -85,6 +85,6 @@ pub use locked_file::open_locked;
 pub use page::{PlanPage, constraint_names, page};
 pub use paired::{Difference, JobWait, PairedJob, PairedSeed, difference, most_changed, pair};
 pub use plan_run::{ConstraintResult, FleetSize, PlanRun, ResampledList, fleet_size, run_alternative, run_changed};
-pub use range_ends::range_ends;
+pub use range_ends::{EndOfAnswer, ends_of_answer, range_ends};
 pub use search::{Search, SearchResult};
 pub use summary::{Comparison, Rented, Row, compare};

@@ -1,7 +1,8 @@
-//! Alternatives that were not tried because the range of a factor ends.
+//! Alternatives that were not tried because the range of a factor ends, below the answer or at it.
 
 use std::sync::Arc;
 
+use super::breaks::{BreakResult, NodeKind};
 use super::cases::is_same_case;
 use super::summary::{Comparison, Row};
 use dryrack_scenario::{Factor, Objective, PlanFile};
@@ -52,6 +53,81 @@ pub fn range_ends(
         }
     }
     text
+}
+
+/// A factor of whose values the answer has the lowest or the highest that was tried, although one beyond it would cost less.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndOfAnswer {
+    pub factor: Arc<str>,
+    pub value: Arc<str>,
+    pub is_lowest: bool,
+    /// The alternative with the next value inside the range.
+    pub inside: usize,
+}
+
+/// The ends of ranges at which the answer is. A value beyond such an end may exist, and costs less as far as the next value inside
+/// shows. Below 1, there is none. `cost` is that of an alternative that was not run.
+pub fn ends_of_answer(
+    plan: &PlanFile,
+    comparison: &Comparison,
+    best: &Row,
+    cost: impl Fn(usize) -> Option<f64>,
+) -> Vec<EndOfAnswer> {
+    let Some(objective) = plan.minimize else { return Vec::new() };
+    let places = plan.places(best.cell);
+    let of_factor = |(number, factor): (usize, &Factor)| {
+        let numbers: Option<Vec<f64>> = factor.values.iter().map(|value| value.parse().ok()).collect();
+        let numbers = numbers.filter(|_| !factor.is_assumed)?;
+        let mut order: Vec<usize> = (0..numbers.len()).collect();
+        order.sort_by(|one, other| numbers[*one].total_cmp(&numbers[*other]));
+        let [first, second, ..] = order[..] else { return None };
+        let (last, before) = (order[order.len() - 1], order[order.len() - 2]);
+        let (is_lowest, next) = match places[number] {
+            at if at == first && numbers[at] > 1.0 => (true, second),
+            at if at == last => (false, before),
+            _ => return None,
+        };
+        let inside = cell_at(plan, |at| if at == number { next } else { places[at] });
+        let of_inside = match comparison.rows.iter().find(|row| row.cell == inside) {
+            Some(row) => row.of(objective),
+            None => cost(inside),
+        };
+        let end = EndOfAnswer {
+            factor: Arc::clone(&factor.name),
+            value: Arc::clone(&factor.values[places[number]]),
+            is_lowest,
+            inside,
+        };
+        Some(end).filter(|_| best.of(objective) < of_inside)
+    };
+    plan.factors.iter().enumerate().filter_map(of_factor).collect()
+}
+
+impl EndOfAnswer {
+    /// The sentence; empty if a run with a node less shows that less is not enough. `here` are the nodes of the answer, `inside`
+    /// those with the next value inside the range.
+    pub fn sentence(&self, here: &[NodeKind], inside: &[NodeKind], breaks: &[BreakResult]) -> String {
+        let EndOfAnswer { factor, value, is_lowest, .. } = self;
+        if !is_lowest {
+            return format!(" {value} is the highest value of `{factor}` that was tried; a higher one may cost less.");
+        }
+        let count = |kinds: &[NodeKind], called: &str| {
+            kinds.iter().find(|kind| kind.called == called).map_or(0, |kind| kind.count)
+        };
+        let is_changed = |called: &String| count(here, called) != count(inside, called);
+        let of_kind = |found: &&BreakResult| found.change.without.as_ref().is_some_and(is_changed) && found.runs > 0;
+        let less: Vec<&BreakResult> = breaks.iter().filter(of_kind).collect();
+        if !less.is_empty() && less.iter().all(|found| !found.keeps) {
+            return String::new();
+        }
+        let shown = match less[..] {
+            [found] => format!(": {}, it still meets everything with {}", found.change.what, found.run_with()),
+            _ => String::new(),
+        };
+        format!(
+            " {value} is the lowest value of `{factor}` that was tried; a lower one may meet the constraints too{shown}."
+        )
+    }
 }
 
 /// The number of the alternative with these values of the factors.
