@@ -11,6 +11,7 @@ use dryrack_units::{GpuShare, SimDuration};
 use super::own::{BETWEEN_MODELS, COLUMNS, Line, word};
 use super::row::{Outcome, RunBasis, TraceTask};
 use super::swf_header::SwfHeader;
+use super::tally::Oddity;
 
 /// The output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +111,9 @@ impl<W: Write> TaskWriter<W> {
             && let Some(name) = self.users.note(number)
         {
             return Err(WriteError::UserNumberTaken { line: task.line, number, name: name.clone() });
+        }
+        if task.odd.has(Oddity::NoTimeLimit) {
+            *self.lost.entry("the fact that it had no time limit").or_default() += 1;
         }
         match &task.user_name {
             None => self.write_numbered(task),

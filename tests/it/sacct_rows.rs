@@ -165,6 +165,8 @@ fn the_default_time_of_a_partition_is_no_limit_of_a_job_without_limit() {
     let dir = written(&[("jobs.txt", &jobs), ("jobs.yaml", &format!("{SCENARIO}{partition}"))]);
     let info = stdout(dir.path(), &["trace", "info", "jobs.txt"], 0);
     assert!(info.contains("1 no time limit (UNLIMITED)\n"), "{info}");
+    let told = stderr(dir.path(), &["trace", "convert", "jobs.txt", "--to", "csv"], 0);
+    assert!(told.contains("not written of 1 task: the fact that it had no time limit\n"), "{told}");
     stdout(dir.path(), &["run", "jobs.yaml", "--out", "out"], 0);
     let log = std::fs::read_to_string(dir.path().join("out/events.jsonl")).expect("it was written");
     let limits = log.split("\"estimate\":").skip(1).map(|rest| rest.split_once(',').map_or(rest, |(limit, _)| limit));
