@@ -394,4 +394,12 @@ expect: [jobs_submitted >= 3]
     ] {
         assert!(said.contains(line), "{said}");
     }
+    // Kubernetes counts a node under each resource that it lacks.
+    stdout(dir.path(), &["run", "two.yaml", "--profile", "kubernetes-1.35", "--out", "."], 0);
+    let said = stdout(dir.path(), &["explain", "events.jsonl", "--job", "head"], 0);
+    let lines = [
+        "      2 nodes  insufficient_cpu         too little CPU is free\n",
+        "      2 nodes  insufficient_gpus        too few GPUs are free\n",
+    ];
+    assert!(lines.iter().all(|line| said.contains(line)), "{said}");
 }

@@ -24,7 +24,8 @@ pub(super) fn refusals(reasons: &Histogram, examined: Option<&Examination>) -> S
     reasons.iter().map(line).collect()
 }
 
-/// Text such as `; 3 nodes also lack GPUs`: what else is short on the nodes that are counted under CPU or RAM.
+/// Text such as `; 3 nodes also lack GPUs`: what else is short on the nodes that are counted under CPU or RAM. Empty if
+/// nodes are counted under each reason that they give, as in Kubernetes.
 fn also_lacked(reason: Reason, examined: &Examination) -> String {
     let own = match reason {
         Reason::InsufficientCpu => "CPU",
@@ -32,7 +33,8 @@ fn also_lacked(reason: Reason, examined: &Examination) -> String {
         _ => return String::new(),
     };
     let mut others: Vec<(&str, usize)> = Vec::new();
-    let counted = examined.nodes.iter().filter(|node| node.verdict.reason() == Some(reason));
+    let gives_others = |node: &NodeFinding| node.refusals.iter().any(|(_, other)| *other != reason && is_short(*other));
+    let counted = examined.nodes.iter().filter(|node| node.verdict.reason() == Some(reason) && !gives_others(node));
     for short in counted.flat_map(|node| &node.shortages).filter(|short| short.resource != own) {
         match others.iter_mut().find(|(resource, _)| *resource == short.resource) {
             Some((_, nodes)) => *nodes += 1,
@@ -44,6 +46,23 @@ fn also_lacked(reason: Reason, examined: &Examination) -> String {
         _ => format!("; {nodes} nodes also lack {resource}"),
     };
     others.iter().map(part).collect()
+}
+
+/// Whether the reason is that a resource of the node is short.
+fn is_short(reason: Reason) -> bool {
+    use Reason::{
+        InsufficientCpu, InsufficientGpuMemory, InsufficientGpuShare, InsufficientGpus, InsufficientRam,
+        InsufficientResource,
+    };
+    matches!(
+        reason,
+        InsufficientCpu
+            | InsufficientRam
+            | InsufficientGpus
+            | InsufficientGpuShare
+            | InsufficientGpuMemory
+            | InsufficientResource
+    )
 }
 
 /// The nodes of a decision that refuses a job.
