@@ -21,8 +21,8 @@ use super::progress;
 use super::swarm::seeds;
 use dryrack_plan::{
     BreakResult, Comparison, FleetSize, Journal, JournalError, PlanPage, PlanRun, Row, Runs, Search, SearchResult,
-    answer, by_choice, compare, constraint_names, fleet_size, idle_factors, idle_sentence, page, plans_of_cases,
-    start_wait_note, still_open,
+    answer, by_choice, case_of_answer, compare, constraint_names, fleet_size, idle_factors, idle_sentence,
+    named_choices, page, plans_of_cases, start_wait_note, still_open,
 };
 use dryrack_scenario::{Method, Objective};
 use dryrack_units::counted;
@@ -225,8 +225,8 @@ fn sweep(planning: &Planning, shard: Option<Shard>, kept: &FinishedRuns) -> Resu
     .map(|()| wanted)
 }
 
-/// Searches for the cheapest alternative with few runs. The alternatives run one after the other, and the seeds of an
-/// alternative run in parallel. An alternative stops running once its seeds decide the question. The order of runs does
+/// Searches for the cheapest alternative with few runs, and then for the cheapest with each named value of a choice. The
+/// alternatives run one after the other, and the seeds of an alternative run in parallel. An alternative stops running once its seeds decide the question. The order of runs does
 /// not depend on the number of threads. Returns the result with its runs.
 fn search(planning: &Planning, kept: &FinishedRuns) -> Result<(SearchResult, Vec<(usize, u64)>), Failure> {
     let plan = &planning.plan;
@@ -239,22 +239,26 @@ fn search(planning: &Planning, kept: &FinishedRuns) -> Result<(SearchResult, Vec
     let sizes = sizes.map_err(|faults| Failure::Input(faults.to_string()))?;
     let of = |size: &FleetSize| size.of(objective).expect("a search makes small what is known before");
     let (mut left, mut wanted) = (plan.runs.unwrap_or(u64::MAX), Vec::new());
-    let (mut found, mut settled): (Option<SearchResult>, u64) = (None, 0);
+    let mut searches: Vec<(Search, Vec<usize>)> = Vec::new();
     progress::with_bar((plan.cells() as u64, "alternatives settled"), |bar| {
+        let mut settled = 0;
         for (part, cells) in plans_of_cases(plan) {
             let mut search = Search::new(&part, cells.iter().map(|cell| of(&sizes[*cell])).collect());
-            search_one(planning, kept, &mut search, (&cells, &mut left, &mut wanted), |of_part| {
-                bar.set_position(settled + of_part);
-            })?;
+            let tick = |of_part| bar.set_position(settled + of_part);
+            search_one(planning, kept, &mut search, (&cells, &mut left, &mut wanted), tick)?;
             settled += cells.len() as u64;
-            let of_part = search.found();
-            found = Some(match found.take() {
-                None => of_part,
-                Some(found) => found.join(plan, of_part),
-            });
+            searches.push((search, cells));
         }
-        Ok((found.take().expect("a plan has a case"), std::mem::take(&mut wanted)))
-    })
+        // Other assumptions than those of the answer have answers of their own, but no choices.
+        let known = wanted.iter().filter_map(|key| Some((*key, kept.has(*key)?))).collect();
+        let (search, cells) = &mut searches[case_of_answer(plan, &compare(plan, &known))];
+        search.with_choices(named_choices(plan));
+        let others = settled - cells.len() as u64;
+        let tick = |of_part| bar.set_position(others + of_part);
+        search_one(planning, kept, search, (cells, &mut left, &mut wanted), tick)
+    })?;
+    let found = searches.iter().map(|(search, _)| search.found()).reduce(|found, other| found.join(plan, other));
+    Ok((found.expect("a plan has a case"), wanted))
 }
 
 /// Searches among the alternatives with equal assumptions, which have these numbers in the whole plan.
@@ -362,6 +366,7 @@ fn finish(
     let best = plan.minimize.and_then(|objective| comparison.best(plan, objective));
     let (open, is_search) = (still_open(plan, &comparison, found), found.is_some());
     let asked = constraint_names(runs);
+    let named = by_choice(plan, &comparison, found);
     let mut found = planning.with_gpu_names(answer(plan, &comparison, found), &comparison, best)?;
     found.with_serving_error(&asked);
     let idle = idle_factors(plan, runs);
@@ -370,7 +375,6 @@ fn finish(
     if let Some(row) = best {
         found.with_fleet(row, &words);
     }
-    let named = by_choice(plan, &comparison);
     found.how.push_str(&month);
     let fleet = fleet + &month;
     if let Some(row) = best {
@@ -391,6 +395,7 @@ fn finish(
         "plan": plan.title, "answer": answer, "short_answer": found.short, "fleet": fleet.trim_start(), "input": planning.header.input, "dryrack": planning.header.dryrack,
         "scenario": plan.scenario, "set": planning.base.set, "seeds": plan.seeds, "minimize": plan.minimize.map(Objective::name),
         "breaks": breaks_json(&breaks, &lines),
+        "choices": Vec::from_iter(named.iter().map(|named| named.json.clone())),
         "alternatives": comparison.json(plan),
     });
     if let Some(horizon) = growing.json(planning, &comparison) {
@@ -412,7 +417,8 @@ fn finish(
     }
     match format {
         Format::Human => {
-            let also = named.iter().chain(&note).chain(lines.iter().map(|(sentence, _)| sentence)).collect();
+            let named = named.iter().map(|named| &named.sentence);
+            let also = named.chain(&note).chain(lines.iter().map(|(sentence, _)| sentence)).collect();
             print(&plan_text(planning, (&comparison, &asked), (&answer, also), growing.growth.as_ref()))?;
         }
         Format::Json => print_json(&whole)?,

@@ -81,6 +81,12 @@ impl Comparison {
     }
 }
 
+/// The number of the case of the answer, as in [`plans_of_cases`].
+pub fn case_of_answer(plan: &PlanFile, comparison: &Comparison) -> usize {
+    let worst = worst(plan, comparison, plan.minimize.unwrap_or(Objective::Gpus));
+    cases(plan).iter().position(|case| *case == worst).unwrap_or(0)
+}
+
 /// The name of the case of the answer; `None` if the plan varies no assumption.
 pub(super) fn worst_case(plan: &PlanFile, comparison: &Comparison, objective: Objective) -> Option<String> {
     assumed(plan).next().map(|_| name(plan, &worst(plan, comparison, objective)))
@@ -177,6 +183,7 @@ impl SearchResult {
             tested: self.tested + other.tested,
             monotone: both(self.monotone, other.monotone),
             refuted: both(self.refuted, other.refuted),
+            choices: [self.choices, other.choices].concat(),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::answer::{Answer, figures};
 use super::cases::is_same_case;
-use super::choices::next_figure;
+use super::choices::{CheapestOfChoice, next_figure};
 use super::horizon::NO_LONGER_ENOUGH;
 use super::horizon_cost::on_average;
 use super::journal::{PlanHeader, Runs};
@@ -27,8 +27,7 @@ pub struct PlanPage<'a> {
     pub sure_end: &'a str,
     /// The machines of the answer; may be empty.
     pub fleet: &'a str,
-    /// The cheapest alternative with each named value of a choice.
-    pub choices: &'a [String],
+    pub choices: &'a [CheapestOfChoice],
     /// The alternative that is cheapest over the horizon, if it is another one than at the load of month 0.
     pub throughout: Option<&'a Row>,
 }
@@ -64,7 +63,7 @@ pub fn page(
         answer: found.answer.short.clone(),
         how: found.answer.how.clone(),
         figures: best.map_or(Vec::new(), |best| shown_figures(plan, comparison, best, found)),
-        choices: found.choices.to_vec(),
+        choices: found.choices.iter().map(|choice| (choice.cells.clone(), choice.is_answer)).collect(),
         note: found.note.map(str::to_string),
         breaks: found.breaks.to_vec(),
         growth: found.growth.cloned(),

@@ -10,6 +10,12 @@
 //! one nearest to the answer, and the others are spread evenly. If one of them holds, it differs from a failed
 //! alternative by several factors, at least one of which is not monotone. These factors are no longer presumed to be
 //! monotone, and the search continues.
+//!
+//! A choice between names, such as a machine, may then be searched for the cheapest alternative with each name. The same is
+//! done among the alternatives with this name, with fewer tests. If such a run makes a cheaper alternative open again, the
+//! search for the answer continues first.
+
+use serde_json::{Value, json};
 
 use dryrack_planted::planted;
 use dryrack_scenario::PlanFile;
@@ -44,6 +50,26 @@ pub struct SearchResult {
     pub monotone: Vec<usize>,
     /// Factors that were presumed monotone until a run refuted this.
     pub refuted: Vec<usize>,
+    /// What was found with each value of the choices that were searched too.
+    pub choices: Vec<ChoiceResult>,
+}
+
+/// The result of a search among the alternatives with one value of a factor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChoiceResult {
+    /// The number of the factor in the plan, and that of the value.
+    pub choice: (usize, usize),
+    /// Counts of the alternatives with this value that are cheaper than the best of them, or of all if none holds.
+    pub failing: usize,
+    pub presumed: usize,
+    pub unknown: usize,
+}
+
+impl ChoiceResult {
+    /// The counts in `plan.json`.
+    pub(super) fn json(&self) -> Value {
+        json!({"fail": self.failing, "presumed_to_fail": self.presumed, "unknown": self.unknown})
+    }
 }
 
 pub struct Search {
@@ -52,8 +78,16 @@ pub struct Search {
     standing: Vec<Standing>,
     monotone: Vec<bool>,
     refuted: Vec<usize>,
-    tested: usize,
+    /// The alternatives that were presumed to fail when they were run.
+    tested: Vec<bool>,
+    /// The choices to search when the answer is known.
+    choices: Vec<(usize, usize)>,
+    /// The largest number of alternatives that are run before the choices are left as they are.
+    most_run: usize,
 }
+
+/// Which alternatives are searched: all, or those with this value of a factor.
+type Among = Option<(usize, usize)>;
 
 /// The largest number of open alternatives that are considered for the next run.
 const WEIGHED: usize = 256;
@@ -62,6 +96,8 @@ const TESTED_ONE_IN: usize = 10;
 /// The largest and the smallest number of tests. There are fewer only if fewer alternatives are presumed to fail.
 const TESTED_MOST: usize = 20;
 const TESTED_LEAST: usize = 3;
+/// The largest number of alternatives that are run for the choices when the answer is known.
+const MOST_FOR_CHOICES: usize = 100;
 
 impl Search {
     /// A search that minimizes `objective`, which has a value for each alternative.
@@ -78,31 +114,57 @@ impl Search {
             ascends && (0..cells).filter(has_next).all(|cell| objective[cell] < objective[cell + stride])
         });
         let monotone = monotone.collect();
-        Search { standing: vec![Standing::Unknown; cells], places, objective, monotone, refuted: Vec::new(), tested: 0 }
+        Search {
+            standing: vec![Standing::Unknown; cells],
+            tested: vec![false; cells],
+            places,
+            objective,
+            monotone,
+            refuted: Vec::new(),
+            choices: Vec::new(),
+            most_run: usize::MAX,
+        }
+    }
+
+    /// Searches also for the cheapest alternative with each of these values, each with the number of its factor.
+    pub fn with_choices(&mut self, choices: Vec<(usize, usize)>) {
+        self.choices = choices;
+        self.most_run = self.run() + MOST_FOR_CHOICES;
+    }
+
+    /// The number of alternatives that were run.
+    fn run(&self) -> usize {
+        self.standing.iter().filter(|standing| matches!(standing, Standing::Holds | Standing::Fails)).count()
     }
 
     /// The alternative to run next; `None` when the answer is final.
     pub fn next_alternative(&self) -> Option<usize> {
-        let open = self.cheaper(|standing| standing == Standing::Unknown);
+        let of_choices = || self.choices.iter().find_map(|choice| self.next_among(Some(*choice), TESTED_LEAST));
+        self.next_among(None, TESTED_MOST).or_else(|| (self.run() < self.most_run).then(of_choices).flatten())
+    }
+
+    fn next_among(&self, among: Among, most_tested: usize) -> Option<usize> {
+        let open = self.cheaper(among, |standing| standing == Standing::Unknown);
         if !open.is_empty() {
             return Some(self.most_telling(&open));
         }
-        let presumed = self.cheaper(|standing| matches!(standing, Standing::Presumed(_)));
-        let all = presumed.len() + self.tested;
-        let wanted = all.div_ceil(TESTED_ONE_IN).clamp(TESTED_LEAST.min(all), TESTED_MOST);
-        if presumed.is_empty() || self.tested >= wanted || planted!(SearchTestsNothing) {
+        let presumed = self.cheaper(among, |standing| matches!(standing, Standing::Presumed(_)));
+        let tested = self.tested(among);
+        let all = presumed.len() + tested;
+        let wanted = all.div_ceil(TESTED_ONE_IN).clamp(TESTED_LEAST.min(all), most_tested);
+        if presumed.is_empty() || tested >= wanted || planted!(SearchTestsNothing) {
             return None;
         }
         // Test the most expensive alternative first, because it is nearest to the answer. Spread the others over the
         // rest, at 0, 1/2, 1/4, 3/4, 1/8 and so on of the way down.
-        let spread = (u64::from((self.tested as u32).reverse_bits()) * presumed.len() as u64) >> 32;
+        let spread = (u64::from((tested as u32).reverse_bits()) * presumed.len() as u64) >> 32;
         Some(presumed[presumed.len() - 1 - spread as usize])
     }
 
     /// Takes the result of a run.
     pub fn record(&mut self, cell: usize, holds: bool) {
         let before = std::mem::replace(&mut self.standing[cell], if holds { Standing::Holds } else { Standing::Fails });
-        self.tested += usize::from(matches!(before, Standing::Presumed(_)));
+        self.tested[cell] = matches!(before, Standing::Presumed(_));
         while let Some((less, more)) = self.contradiction(cell) {
             for factor in 0..self.monotone.len() {
                 if self.monotone[factor] && self.places[less][factor] < self.places[more][factor] {
@@ -115,36 +177,63 @@ impl Search {
     }
 
     /// The number of alternatives that need no further run: those already run, those presumed to fail, and those that
-    /// cost at least as much as one that holds.
+    /// cost at least as much as one that holds, and as one that holds with each value of the choices.
     pub fn settled(&self) -> usize {
-        self.standing.len() - self.cheaper(|standing| standing == Standing::Unknown).len()
+        let mut is_open = vec![false; self.standing.len()];
+        for among in std::iter::once(None).chain(self.choices.iter().map(|choice| Some(*choice))) {
+            let open = self.cheaper(among, |standing| standing == Standing::Unknown);
+            open.into_iter().for_each(|cell| is_open[cell] = true);
+        }
+        is_open.into_iter().filter(|is_open| !is_open).count()
     }
 
     pub fn found(&self) -> SearchResult {
-        let count = |wanted: fn(Standing) -> bool| self.cheaper(wanted).len();
+        let count = |among: Among, wanted: fn(Standing) -> bool| self.cheaper(among, wanted).len();
+        let fails: fn(Standing) -> bool = |standing| standing == Standing::Fails;
+        let presumed: fn(Standing) -> bool = |standing| matches!(standing, Standing::Presumed(_));
+        let unknown: fn(Standing) -> bool = |standing| standing == Standing::Unknown;
+        let of_choice = |choice: &(usize, usize)| ChoiceResult {
+            choice: *choice,
+            failing: count(Some(*choice), fails),
+            presumed: count(Some(*choice), presumed),
+            unknown: count(Some(*choice), unknown),
+        };
         let of = |wanted: bool| (0..self.monotone.len()).filter(move |factor| self.monotone[*factor] == wanted);
         SearchResult {
-            best: self.best(),
-            cheaper_failing: count(|standing| standing == Standing::Fails),
-            cheaper_presumed: count(|standing| matches!(standing, Standing::Presumed(_))),
-            cheaper_unknown: count(|standing| standing == Standing::Unknown),
-            run: self.standing.iter().filter(|standing| matches!(standing, Standing::Holds | Standing::Fails)).count(),
-            tested: self.tested,
+            best: self.best(None),
+            cheaper_failing: count(None, fails),
+            cheaper_presumed: count(None, presumed),
+            cheaper_unknown: count(None, unknown),
+            run: self.run(),
+            tested: self.tested(None),
             monotone: of(true).collect(),
             refuted: self.refuted.clone(),
+            choices: self.choices.iter().map(of_choice).collect(),
         }
     }
 
-    fn best(&self) -> Option<usize> {
-        let holds = (0..self.standing.len()).filter(|cell| self.standing[*cell] == Standing::Holds);
+    /// The alternatives that are searched.
+    fn cells(&self, among: Among) -> impl Iterator<Item = usize> + '_ {
+        let is_among = move |cell: &usize| among.is_none_or(|(factor, value)| self.places[*cell][factor] == value);
+        (0..self.standing.len()).filter(is_among)
+    }
+
+    fn best(&self, among: Among) -> Option<usize> {
+        let holds = self.cells(among).filter(|cell| self.standing[*cell] == Standing::Holds);
         holds.min_by_key(|cell| (self.objective[*cell], *cell))
     }
 
+    /// The number of alternatives cheaper than the best that were presumed to fail and were run as a test.
+    fn tested(&self, among: Among) -> usize {
+        let cheaper = self.cheaper(among, |standing| standing == Standing::Fails);
+        cheaper.into_iter().filter(|cell| self.tested[*cell]).count()
+    }
+
     /// The alternatives in a wanted state that are cheaper than the best, the cheapest first.
-    fn cheaper(&self, wanted: impl Fn(Standing) -> bool) -> Vec<usize> {
-        let bound = self.best().map_or(u64::MAX, |best| self.objective[best]);
+    fn cheaper(&self, among: Among, wanted: impl Fn(Standing) -> bool) -> Vec<usize> {
+        let bound = self.best(among).map_or(u64::MAX, |best| self.objective[best]);
         let is_wanted = |cell: &usize| wanted(self.standing[*cell]) && self.objective[*cell] < bound;
-        let mut cells: Vec<usize> = (0..self.standing.len()).filter(is_wanted).collect();
+        let mut cells: Vec<usize> = self.cells(among).filter(is_wanted).collect();
         cells.sort_by_key(|cell| (self.objective[*cell], *cell));
         cells
     }
@@ -298,6 +387,71 @@ mod tests {
         let (found, cheapest) = search(&[30, 4], cost, |places| places[0] >= 10 + 5 * places[1]);
         assert_eq!(cost_of(&[30, 4], &found, cost), cheapest);
         assert_eq!(found.monotone, [0]);
+    }
+
+    /// Searches for the answer, and then for the cheapest alternative with each value of the first factor. Returns the number of
+    /// alternatives that were run for the answer, the result, and the cheapest of each that was found.
+    fn search_choices(
+        sizes: &[usize],
+        cost: impl Fn(&[usize]) -> u64,
+        holds: impl Fn(&[usize]) -> bool,
+    ) -> (usize, SearchResult, Vec<Option<u64>>) {
+        let mut plan = plan(sizes);
+        plan.factors[0].values = ["one", "other", "third"][..sizes[0]].iter().copied().map(Arc::from).collect();
+        let objective: Vec<u64> = (0..plan.cells()).map(|cell| cost(&plan.places(cell))).collect();
+        let mut search = Search::new(&plan, objective.clone());
+        let go_on = |search: &mut Search| {
+            while let Some(cell) = search.next_alternative() {
+                assert!(!matches!(search.standing[cell], Standing::Holds | Standing::Fails), "run twice");
+                search.record(cell, holds(&plan.places(cell)));
+            }
+        };
+        go_on(&mut search);
+        let before = search.run();
+        search.with_choices((0..sizes[0]).map(|value| (0, value)).collect());
+        go_on(&mut search);
+        let each = (0..sizes[0]).map(|value| search.best(Some((0, value))).map(|cell| objective[cell])).collect();
+        (before, search.found(), each)
+    }
+
+    /// Machines that cost 2, 5 and 9. Of the first, 60 are enough, of the second 30, and of the third more than there are.
+    #[test]
+    fn the_cheapest_with_each_value_of_a_choice_is_found() {
+        let cost = |places: &[usize]| [2, 5, 9][places[0]] * (places[1] as u64 + 1);
+        let holds = |places: &[usize]| places[1] + 1 >= [60, 30, 101][places[0]];
+        let (before, found, each) = search_choices(&[3, 100], cost, holds);
+        assert_eq!(each, [Some(120), Some(150), None], "{found:?}");
+        assert_eq!(found.best, Some(59), "{found:?}");
+        // Halving 100 takes seven runs, and three are tests.
+        assert!(found.run - before <= 2 * (7 + 3), "{before} and then {found:?}");
+        let third = found.choices[2];
+        assert_eq!((third.choice, third.failing + third.presumed, third.unknown), ((0, 2), 100, 0), "{found:?}");
+    }
+
+    /// The second machine does it with 20, which costs 100 and is less than the 120 of the first one, but not with 21 to 90. The
+    /// tests do not find this.
+    #[test]
+    fn a_choice_that_is_cheaper_than_the_answer_becomes_the_answer() {
+        let cost = |places: &[usize]| [2, 5][places[0]] * (places[1] as u64 + 1);
+        for lone in 1..24 {
+            let holds = |places: &[usize]| match places[0] {
+                0 => places[1] + 1 >= 60,
+                _ => places[1] + 1 == lone || places[1] + 1 > 90,
+            };
+            let (_, found, each) = search_choices(&[2, 100], cost, holds);
+            let best = found.best.expect("one holds");
+            let least = each.iter().flatten().min().copied();
+            assert_eq!(least, Some(cost(&[best / 100, best % 100])), "{lone}: {found:?}");
+            assert!(least == Some(120) || least == Some(5 * lone as u64), "{lone}: {found:?}");
+        }
+    }
+
+    /// Nothing is presumed of the second factor, because it costs nothing, so every alternative of the second value would be run.
+    #[test]
+    fn no_more_than_a_hundred_alternatives_are_run_for_choices() {
+        let (before, found, each) = search_choices(&[2, 300], |places| places[0] as u64, |places| places[0] == 0);
+        assert_eq!((each, found.run - before), (vec![Some(0), None], MOST_FOR_CHOICES), "{found:?}");
+        assert_eq!(found.choices[1].unknown, 300 - MOST_FOR_CHOICES, "{found:?}");
     }
 
     #[test]

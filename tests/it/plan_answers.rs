@@ -12,6 +12,7 @@ trials! {
         an_assumption_is_not_chosen,
         a_parameter_is_an_assumption_if_all_its_uses_are_also_in_included_files,
         each_named_value_of_a_choice_has_its_cheapest_fleet,
+        a_search_prices_each_named_value_of_a_choice,
         what_a_few_seeds_show_is_said_with_its_confidence,
         one_more_instance_and_shorter_limits_are_tried,
         one_more_node_is_tried_in_the_partition_that_is_full,
@@ -206,12 +207,19 @@ fn each_named_value_of_a_choice_has_its_cheapest_fleet() {
     let said = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
     let page = std::fs::read_to_string(dir.path().join("out/report.html")).expect("it was written");
     let lines = [
-        "With gpu=a100, the cheapest that is enough is n=2: 20.00 EUR an hour",
-        "With gpu=h100, the cheapest that is enough is n=1: 15.00 EUR an hour",
+        "With gpu=a100, the cheapest that is enough is n=2: 20.00 EUR an hour, 14,600.00 EUR a month, 33.3% more than the answer.",
+        "With gpu=h100, the cheapest that is enough is n=1: 15.00 EUR an hour, 10,950.00 EUR a month.",
     ];
     for wanted in lines {
-        assert!(said.contains(&format!("\n{wanted}")) && page.contains(wanted), "{wanted:?} in\n{said}");
+        assert!(said.contains(&format!("\n{wanted}\n")), "{wanted:?} in\n{said}");
     }
+    assert_eq!(
+        choices_of(&page),
+        [
+            ["gpu=a100", "n=2", "20.00 EUR an hour, 14,600.00 EUR a month", "33.3% more"],
+            ["gpu=h100", "n=1", "15.00 EUR an hour, 10,950.00 EUR a month", "the answer"],
+        ]
+    );
     assert!(said.contains("\ngpu=h100, n=1 (1 x h100-80g-x8, 8 GPUs) is enough: 15.00 EUR an hour"), "{said}");
     let first = page.split("<h2>").next().expect("a first screen");
     for wanted in [
@@ -226,6 +234,48 @@ fn each_named_value_of_a_choice_has_its_cheapest_fleet() {
     for wanted in ["\ngpu=a100 is not enough.\n", "No dearer alternative meets the constraint."] {
         assert!(said.contains(wanted), "{wanted:?} in\n{said}");
     }
+}
+
+/// The rows of the table of choices on the page of a plan.
+fn choices_of(page: &str) -> Vec<Vec<String>> {
+    let table = page.split("<caption>The cheapest with each choice</caption>").nth(1).expect("a table");
+    let body = table.split("</table>").next().and_then(|table| table.split("<tbody>").nth(1)).expect("a body");
+    let cell = |cell: &str| cell.rsplit_once('>').expect("a cell").1.to_string();
+    let row = |row: &str| row.split("</td>").filter(|part| part.contains("<td")).map(cell).collect();
+    let cells = |row: &str| row.replace("\u{a0}", " ");
+    body.split("</tr>").filter(|part| part.contains("<td")).map(|part| row(&cells(part))).collect()
+}
+
+/// One H100 does what takes two A100, as above, and an L4 has too few GPUs for any job. The search finds its answer among the
+/// H100 for 15, and then also runs the A100 that cost more, and so many L4 that the others are presumed.
+fn a_search_prices_each_named_value_of_a_choice() {
+    let plan = "plan: A100 or H100?\nscenario: base.yaml\nfactors:\n  gpu:\n    values:\n      \
+                l4: {nodes.w.machine: l4-x1, nodes.w.price_per_hour: 16}\n      \
+                a100: {nodes.w.machine: a100-80g-x8, nodes.w.price_per_hour: 10}\n      \
+                h100: {nodes.w.machine: h100-80g-x8, nodes.w.price_per_hour: 15}\n  \
+                n: {set: nodes.w.count, values: 1..32}\n\
+                minimize: price_per_hour\nconstraints: [max(queue_wait) <= 10m]\n";
+    let searched = format!("{plan}method: search\n");
+    let short = format!("{searched}budget: {{runs: 2}}\n");
+    let base = TWO_KINDS.replace("{h100-80g: 2}", "{h100-80g: 2}, others: 1");
+    let dir = written(&[("base.yaml", &base), ("s.yaml", &searched), ("short.yaml", &short), ("plan.yaml", plan)]);
+    let of = |file: &str| {
+        let said = stdout(dir.path(), &["plan", file, "--out", &format!("of-{file}")], 0);
+        let page = std::fs::read_to_string(dir.path().join(format!("of-{file}/report.html"))).expect("it was written");
+        (said, choices_of(&page))
+    };
+    let ((said, searched), (_, swept), (budget, _)) = (of("s.yaml"), of("plan.yaml"), of("short.yaml"));
+    assert_eq!(searched[1], ["gpu=a100", "n=2", "20.00 EUR an hour, 14,600.00 EUR a month", "33.3% more"]);
+    assert_eq!(searched[1..], swept[1..], "a sweep finds the same");
+    assert_eq!(swept[0][..2], ["gpu=l4", "no alternative of this plan is enough"]);
+    let none = searched[0][1].strip_prefix("no alternative of this plan is enough: ").expect("none is enough");
+    let counts: Vec<usize> = none.split(' ').filter_map(|word| word.parse().ok()).collect();
+    // Halving 32 takes at most six runs, and three are tests.
+    assert!(counts.iter().sum::<usize>() == 32 && counts[0] <= 9, "{none}");
+    assert!(said.contains(&format!("\nWith gpu=l4, no alternative of this plan is enough: {none}.\n")), "{said}");
+    assert!(budget.contains("\nWith gpu=l4, none that was run is enough, and the result for "), "{budget}");
+    let again = stdout(dir.path(), &["plan", "s.yaml", "--out", "of-s.yaml", "--resume"], 0);
+    assert_eq!(again, said, "nothing is run again");
 }
 
 /// Jobs at random times on one node, whose load doubles each month.

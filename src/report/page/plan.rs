@@ -15,8 +15,9 @@ pub struct PlanReport {
     pub how: String,
     /// The figures of the first screen, and what each of them is.
     pub figures: Vec<(String, String)>,
-    /// The cheapest alternative with each named value of a choice; may be empty.
-    pub choices: Vec<String>,
+    /// The cheapest alternative with each named value of a choice: the cells of its row, and whether it is the answer. May be
+    /// empty.
+    pub choices: Vec<(Vec<String>, bool)>,
     /// How the answer would break: a sentence for each change, and the command that repeats it.
     pub breaks: Vec<(String, String)>,
     /// What a reader must know besides the answer.
@@ -85,6 +86,8 @@ pub struct PlanRow {
     pub waits: Vec<Option<f64>>,
 }
 
+const CHOICE_HEADER: [&str; 4] = ["choice", "cheapest that meets the constraints", "cost", "against the answer"];
+
 pub(super) const WAIT: &str = "queue_wait_p95_seconds";
 pub(super) const LONGEST: &str = "queue_wait_max_seconds";
 pub(super) const PLACED: &str = "placed";
@@ -127,7 +130,7 @@ impl PlanReport {
         let plots: String = plots.iter().flatten().map(Chart::figure).collect();
         let body = [
             self.tiles(),
-            if self.choices.is_empty() { String::new() } else { list(&self.choices) },
+            self.choices(),
             self.note.as_ref().map_or(String::new(), |note| format!("<p class=\"fail\">{}</p>\n", prose(note))),
             self.breaking(),
             self.growing(),
@@ -155,6 +158,16 @@ impl PlanReport {
         match self.figures.is_empty() {
             true => String::new(),
             false => format!("<div class=\"tiles\">{}</div>\n", self.figures.iter().map(tile).collect::<String>()),
+        }
+    }
+
+    /// A row for each named value of a choice; empty if nothing is chosen by its name.
+    fn choices(&self) -> String {
+        let rows: Vec<Vec<String>> = self.choices.iter().map(|(cells, _)| cells.clone()).collect();
+        let mark = |row: usize| if self.choices[row].1 { "best" } else { "" };
+        match rows.is_empty() {
+            true => String::new(),
+            false => marked_table("The cheapest with each choice", &CHOICE_HEADER, &rows, mark),
         }
     }
 
