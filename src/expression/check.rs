@@ -7,24 +7,18 @@ use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, ListExpr, Li
 use cel::common::types::CelDouble;
 use dryrack_nearest::nearest;
 
+use super::comparisons::{Comparison, comparisons};
 use super::fault::ExpressionError;
 use super::syntax::{self, token_at};
-use super::variable::{ASSUMED_ELEMENTS, MOST_CHARACTERS, MOST_STEPS, Type, Variable};
+use super::variable::{ASSUMED_ELEMENTS, MOST_CHARACTERS, MOST_STEPS, Slot, Type, Variable};
 
 /// A checked expression.
 pub(super) struct Checked {
     pub program: IdedExpr,
     /// The values that the expression reads, each listed once.
     pub slots: Vec<Slot>,
-}
-
-/// One value that an expression reads.
-pub(super) struct Slot {
-    /// The name of the value in the checked program. A user's expression cannot contain such a name.
-    pub name: String,
-    pub variable: &'static Variable,
-    /// The key of the label, if the variable holds labels.
-    pub label: Option<String>,
+    /// The texts with which it compares them.
+    pub comparisons: Vec<Comparison>,
 }
 
 /// The type of a part of an expression.
@@ -116,7 +110,8 @@ pub(super) fn check(text: &str, variables: &'static [Variable], wanted: Type) ->
         let message = format!("the expression can take {} steps, but the limit is {MOST_STEPS}", part.steps);
         return Err(ExpressionError::new(whole, message).help("nest fewer macros, or use shorter lists"));
     }
-    Ok(Checked { program: part.expr, slots: checker.slots })
+    let comparisons = comparisons(&part.expr, &checker.slots, &|part| checker.span(part));
+    Ok(Checked { program: part.expr, slots: checker.slots, comparisons })
 }
 
 /// The deepest nesting of operations. The limit keeps the stack small during evaluation.
@@ -286,7 +281,7 @@ impl Checker<'_> {
         };
         let is_same = |slot: &Slot| std::ptr::eq(slot.variable, variable) && slot.label == label;
         let place = self.slots.iter().position(is_same).unwrap_or_else(|| {
-            self.slots.push(Slot { name: format!("${}", self.slots.len()), variable, label });
+            self.slots.push(Slot { name: format!("${}", self.slots.len()), variable, label, at });
             self.slots.len() - 1
         });
         let kind = match variable.is {

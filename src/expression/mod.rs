@@ -11,6 +11,8 @@
 #![warn(clippy::unwrap_used)]
 
 mod check;
+mod comparisons;
+mod constant;
 mod eval;
 mod fault;
 mod macros;
@@ -19,8 +21,10 @@ mod syntax;
 mod variable;
 
 use std::fmt;
+use std::ops::Range;
 
 use check::Checked;
+pub use comparisons::{ComparedText, Comparison, Relation};
 pub use eval::Value;
 pub use fault::ExpressionError;
 pub use variable::{ASSUMED_ELEMENTS, MOST_CHARACTERS, MOST_STEPS, Type, Variable};
@@ -81,6 +85,23 @@ impl Expression {
         let paths: std::collections::BTreeSet<&'static str> =
             self.checked.slots.iter().map(|slot| slot.variable.path).collect();
         paths.into_iter()
+    }
+
+    /// The labels that the expression reads: the path of the variable, the key, and the byte range of the first place.
+    pub fn labels(&self) -> impl Iterator<Item = (&'static str, &str, Range<usize>)> {
+        let labels = self.checked.slots.iter().filter_map(|slot| Some((slot, slot.label.as_deref()?)));
+        labels.map(|(slot, label)| (slot.variable.path, label, slot.at.clone()))
+    }
+
+    /// The comparisons of variables with texts, such as `node.labels.pool == "prod"`.
+    pub fn comparisons(&self) -> &[Comparison] {
+        &self.checked.comparisons
+    }
+
+    /// The value of the expression if it does not depend on any variable, once the comparisons with impossible texts are
+    /// known to fail.
+    pub fn constant(&self, is_possible: impl Fn(&Comparison, &ComparedText) -> bool) -> Option<Value<'static>> {
+        constant::constant(&self.checked, &is_possible)
     }
 
     /// The value of an expression of type number; NaN if the result exceeds the range of doubles. `value` returns the

@@ -175,3 +175,67 @@ fn names_in_standard_expressions_are_checked() {
         assert!(fault.help.unwrap_or_default().contains(help), "{text}");
     }
 }
+
+/// The texts of all comparisons, as they are written, with their places.
+fn compared(text: &str) -> Vec<String> {
+    let expression = Expression::new(text, VARIABLES, Type::Bool).unwrap_or_else(|fault| panic!("{text}: {fault}"));
+    let of = |known: &Comparison| {
+        let texts: Vec<&str> = known.texts.iter().map(|compared| &text[compared.at.clone()]).collect();
+        format!(
+            "{}{} {}",
+            known.path,
+            known.label.as_ref().map_or(String::new(), |key| format!("/{key}")),
+            texts.join(" ")
+        )
+    };
+    expression.comparisons().iter().map(of).collect()
+}
+
+#[test]
+fn the_texts_with_which_variables_are_compared_are_found() {
+    for (text, expected) in [
+        ("node.labels.zone == 'a' && 'b' != node.machine", "node.labels/zone 'a'; node.machine 'b'"),
+        ("node.labels[\"x/y\"] in ['a', \"b\"] || 'l4' in gpus.types", "node.labels/x/y 'a' \"b\"; gpus.types 'l4'"),
+        ("gpus.types.exists(g, g == 'l4' && g.startsWith('l'))", "gpus.types 'l4'; gpus.types 'l'"),
+        ("node.machine == (node.spot ? 'a' : 'b')", "node.machine 'a' 'b'"),
+        ("node.machine.endsWith('-x8') == node.machine.contains('a')", "node.machine '-x8'; node.machine 'a'"),
+        ("node.machine == node.labels.zone || 'a'.startsWith(node.machine) || ['a'].exists(g, g == 'a')", ""),
+        ("gpus.types.exists(g, ['l4'].exists(g, g == 'x') || g == 'y')", "gpus.types 'y'"),
+    ] {
+        assert_eq!(compared(text).join("; "), expected, "{text}");
+    }
+}
+
+/// The value is that of the expression on a node that has none of the texts.
+#[test]
+fn an_expression_without_possible_texts_may_be_constant() {
+    let rows = [
+        ("node.labels.zone == 'a'", Some(false)),
+        ("node.labels.zone != 'a'", Some(true)),
+        ("node.labels.zone == 'a' && gpus.free > 2", Some(false)),
+        ("node.labels.zone == 'a' || gpus.free > 2", None),
+        ("!(node.labels.zone == 'a' || node.machine in ['a', 'b'])", Some(true)),
+        ("gpus.types.exists(g, g == 'h100')", Some(false)),
+        ("gpus.types.exists(g, g == 'h100' || g == node.machine)", None),
+        ("gpus.types.all(g, g != 'h100')", Some(true)),
+        ("gpus.types.exists_one(g, g == 'h100')", Some(false)),
+        ("(node.labels.zone == 'a' ? 2 : 1) * 3 > 4", Some(false)),
+        ("(node.spot ? node.labels.zone == 'a' : node.labels.zone == 'b')", Some(false)),
+        ("node.labels.zone in ['a', node.machine]", None),
+        ("gpus.free > 2", None),
+        ("size(gpus.types.filter(g, g == 'h100')) > 0", None),
+        ("-1 < 0 && 1 / 0 == 0", Some(true)),
+        ("(node.machine == 'a' ? 1 : 0) * gpus.free > 1", Some(false)),
+    ];
+    for (text, expected) in rows {
+        let expression = Expression::new(text, VARIABLES, Type::Bool).unwrap_or_else(|fault| panic!("{text}: {fault}"));
+        assert_eq!(expression.constant(|_, _| false), expected.map(Value::Bool), "{text}");
+        if let Some(expected) = expected {
+            assert_eq!(expression.is_true(value), expected, "{text}");
+        }
+    }
+    let some =
+        Expression::new("node.machine in ['a', 'b'] || node.machine == 'c'", VARIABLES, Type::Bool).expect("sound");
+    assert_eq!(some.constant(|_, text| text.text == "c"), None);
+    assert_eq!(some.constant(|_, text| text.text == "d"), Some(Value::Bool(false)));
+}

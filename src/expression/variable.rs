@@ -1,5 +1,7 @@
 //! The variables of an expression, their types, and the limits on an expression.
 
+use std::ops::Range;
+
 /// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
@@ -33,6 +35,17 @@ pub struct Variable {
     pub is: Type,
     /// The meaning in a few words, with the unit.
     pub about: &'static str,
+}
+
+/// One value that an expression reads.
+pub(super) struct Slot {
+    /// The name of the value in the checked program. A user's expression cannot contain such a name.
+    pub name: String,
+    pub variable: &'static Variable,
+    /// The key of the label, if the variable holds labels.
+    pub label: Option<String>,
+    /// The byte range where the expression first reads it.
+    pub at: Range<usize>,
 }
 
 /// The largest number of steps that an expression may take. The limit is small, because a stage is evaluated for each

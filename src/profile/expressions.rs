@@ -105,6 +105,7 @@ fn check_stage<'t>(
         }
     }
     let Some((text, span)) = stage.get(key).and_then(|tree| Some((tree.scalar()?, tree.span))) else { return true };
+    report.note(format!("scheduler.{list}.{name}: {text}"), span);
     let Some(Fault { at, message, help }) = check(text) else { return true };
     let span = report.part_of(span, text, at);
     let help = help.unwrap_or_else(|| format!("`dryrack profile expressions` lists the variables for `{list}`"));

@@ -10,6 +10,7 @@
 //! 5. All other overrides apply. Parameters are not filled in within them.
 //! 6. A list of tasks from the command line takes the place of the workload.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::fleets;
@@ -33,6 +34,8 @@ pub(super) struct Composed {
     pub shares: Vec<ShareAt>,
     /// The place of the `dstack:` key, if the file has one.
     pub dstack: Option<Span>,
+    /// The words that may differ between the cells of the file's matrix.
+    pub words_of_matrix: BTreeSet<String>,
 }
 
 /// The file before a cell is chosen.
@@ -42,6 +45,7 @@ pub(super) struct Assembled {
     is_changed: bool,
     /// Whether all included files could be read.
     pub is_complete: bool,
+    words_of_matrix: BTreeSet<String>,
 }
 
 /// One cell of a matrix; for a file without a matrix, the whole file.
@@ -84,6 +88,7 @@ pub(super) fn assemble(
 ) -> Assembled {
     let included = include(&mut tree, path, folder, report);
     let mut is_changed = included != Included::Nothing;
+    let words_of_matrix = words_of_matrix(&tree);
     for over in given(options, report).iter().filter(|over| is_early(over.argument)) {
         let known = names_within(&tree);
         let matrix = tree.get("matrix").cloned();
@@ -98,7 +103,31 @@ pub(super) fn assemble(
     for (name, given) in [("profile", &options.profile), ("seed", &options.seed), ("until", &options.until)] {
         axes.retain(|axis| axis.name != name || given.is_none());
     }
-    Assembled { tree, axes, is_changed, is_complete: included != Included::Lacking }
+    Assembled { tree, axes, is_changed, is_complete: included != Included::Lacking, words_of_matrix }
+}
+
+/// The keys and texts in the matrix of a file, and in what the matrix can choose.
+fn words_of_matrix(tree: &Tree) -> BTreeSet<String> {
+    fn collect(tree: &Tree, words: &mut BTreeSet<String>) {
+        match &tree.node {
+            Node::Scalar { text, .. } => {
+                words.insert(text.clone());
+            }
+            Node::List(items) => items.iter().for_each(|item| collect(item, words)),
+            Node::Map(entries) => entries.iter().for_each(|entry| {
+                words.insert(entry.key.clone());
+                collect(&entry.value, words);
+            }),
+        }
+    }
+    let mut words = BTreeSet::new();
+    if tree.get("matrix").is_some() {
+        ["matrix", "params", "fleets"]
+            .iter()
+            .filter_map(|key| tree.get(key))
+            .for_each(|tree| collect(tree, &mut words));
+    }
+    words
 }
 
 /// Whether an override applies early: `params.gpus=2` and `matrix.gpus=2` do.
@@ -214,7 +243,8 @@ impl Assembled {
         self.is_changed |= put_fleets(&mut self.tree, fleets.as_ref(), report);
         let shares = self.take_seeds(options, report);
         self.is_changed |= override_all(&mut self.tree, options, report);
-        Composed { tree: self.tree, is_changed: self.is_changed, shares, dstack: None }
+        let (is_changed, words_of_matrix) = (self.is_changed, self.words_of_matrix);
+        Composed { tree: self.tree, is_changed, shares, dstack: None, words_of_matrix }
     }
 
     fn refuse_several(&self, report: &mut Report) {

@@ -229,12 +229,11 @@ fn entry(
     let name = name_tree.and_then(|tree| Some((tree, name(tree, report)?)));
     let typed = name.map_or("", |(_, name)| name);
     let array = arrays::read(&fields, most, report);
-    let pattern = match fields.get("arrivals") {
+    let (width, times) = match fields.get("arrivals") {
         _ if array.is_some() => tasks_of_array(&fields, array.as_ref(), report),
         Some(tree) => generated(&fields, tree, typed, setting, most, report),
         None => stated(&fields, setting, most, report),
     };
-    let (width, times) = pattern;
     let (name_tree, typed) = name?;
     // A streamed job does not exist yet, so expectations cannot name its group.
     if width.is_some() && !setting.streamed {
@@ -252,6 +251,7 @@ fn entry(
         let chance = RandomEntry { queue: spec.queue.clone(), user: spec.user.clone() };
         world.chances.insert(typed.to_string(), chance);
     }
+    world.unsubmitted.extend(times.is_empty().then(|| spec.clone()));
     let copies = JobTemplate {
         name: Arc::from(typed),
         width,

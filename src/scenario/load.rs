@@ -17,7 +17,7 @@ use super::world::World;
 use super::{Options, Outside, job_template};
 use super::{
     changes, clouds, dependencies, deployment, dstack_files, endless, estimates, failures, faults, instances, jobs,
-    live, manifests, money, nodes, outside, pods, slurm, speeds, splits, unasked,
+    lacking_names, live, manifests, money, nodes, outside, pods, slurm, speeds, splits, unasked,
 };
 use dryrack_control::{Profile, Program, Unsafe};
 use dryrack_engine::{Fault, Rehearsal, Stated};
@@ -319,17 +319,19 @@ fn warn_of_jobs(
     }
 }
 
-/// Warns of stages of the profile that read what no job states, or judge no job of the file.
+/// Warns of stages of the profile that read what nothing in the file has, or judge no job of the file.
 fn warn_of_stages(
     file: &Fields<'_>,
     profile: Option<&Profile>,
-    (arrivals, asked, is_streamed): (&[Arrival], Option<&(Demand, u32)>, bool),
+    (world, arrivals, asked, is_streamed): (&World, &[Arrival], Option<&(Demand, u32)>, bool),
     report: &mut Report,
 ) {
+    let asked = asked.map(|(demand, _)| demand);
     estimates::warn(file, profile, arrivals, report);
+    lacking_names::warn(profile, world, (arrivals, asked), report);
     // Of a streamed run, not all jobs are known.
     if !is_streamed {
-        let demands = arrivals.iter().map(|arrival| &*arrival.spec.demand).chain(asked.map(|(demand, _)| demand));
+        let demands = arrivals.iter().map(|arrival| &*arrival.spec.demand).chain(asked);
         unasked::warn(profile, demands, report);
     }
 }
@@ -356,11 +358,11 @@ fn composed(place: &Place<'_>, options: &Options, report: &mut Report) -> Option
 
 fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Loaded> {
     let Place { text, folder, .. } = *place;
-    let Composed { tree, is_changed, shares, dstack } = composed(place, options, report)?;
+    let Composed { tree, is_changed, shares, dstack, words_of_matrix } = composed(place, options, report)?;
     let effective = if is_changed { emit(&tree) } else { text.to_string() };
     let file = Fields::read_with(&tree, "a scenario file", &FIELDS, elsewhere, report)?;
     let head = head(&file, folder, options, report);
-    let mut world = World::default();
+    let mut world = World::new(words_of_matrix, options.plan.as_ref());
     let base = nodes::read(&file, &mut world, report);
     let profile = head.profile.clone().or_else(|| stand_in(&head, place, report))?;
     warn_without_runs(dstack.filter(|_| head.profile.is_some()), &profile, report);
@@ -385,7 +387,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     let profile = decided((profile, target), outside.as_ref(), (&file, &arrivals, &world), report);
     let scalings = changes::read(&file, &mut world, &arrivals, report);
     let faults = all_faults(&file, &failures::ReadContext { world: &world, seed, until }, &mut arrivals, report);
-    warn_of_stages(&file, head.profile.as_deref(), (&arrivals, asked.as_ref(), streamed.is_some()), report);
+    warn_of_stages(&file, head.profile.as_deref(), (&world, &arrivals, asked.as_ref(), streamed.is_some()), report);
     // This must follow the failures, which determine which jobs never start.
     endless::refuse(&arrivals, &world, &cancellations, (&profile, head.until), report);
     let (is_varied, unplaced) = (options.plan.is_some(), unplaced(&file, report));
@@ -457,7 +459,9 @@ fn traced(
     let slurm = profile.slurm.as_ref();
     let setting =
         trace_source::ReadContext { roots, folder, seed, needs_target, slurm, as_pods, streamed, only_nodes, load };
-    trace_source::read(file, &setting, world, report).map(|traced| traced.cut_at(until))
+    let traced = trace_source::read(file, &setting, world, report)?.cut_at(until);
+    world.has_unread_jobs = only_nodes || traced.list.is_some();
+    Some(traced)
 }
 
 /// Reads `jobs:`.

@@ -46,6 +46,7 @@ mod instances;
 mod job_template;
 mod jobs;
 mod kueue;
+mod lacking_names;
 mod lengths;
 mod live;
 mod load;

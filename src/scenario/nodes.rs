@@ -135,6 +135,7 @@ pub(super) fn declare(
     world.has_power |= shape.power.is_some();
     // Register the GPU types even if `count` is 0, so that jobs may ask for them.
     world.gpu_types.extend(shape.gpus.iter().map(|gpu| Arc::clone(&gpu.model)));
+    world.shapes_without_nodes.extend(names.is_empty().then(|| Arc::clone(&shape)));
     for name in names {
         if world.node_names.add(Arc::clone(&name)).is_err() {
             let message = format!("two nodes are named `{name}`");

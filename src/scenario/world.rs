@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
+use super::options::Varying;
 use super::own_gpu::own_gpu;
 use super::speeds::SpeedTable;
 use dryrack_catalog as catalog;
@@ -10,7 +11,7 @@ use dryrack_engine::{CloudModels, InitialNode, Stated};
 use dryrack_fleet::{FleetSpec, NodeShape};
 use dryrack_ids::{GpuId, JobId, NameTable, NodeId};
 use dryrack_units::MilliCpu;
-use dryrack_workload::Requirements;
+use dryrack_workload::{JobSpec, Requirements};
 use dryrack_yaml::{Report, Span, is_pattern, matches_pattern};
 
 /// Everything in a file that is read before the expectations.
@@ -39,6 +40,16 @@ pub(super) struct World {
     pub models: BTreeSet<String>,
     /// Names of models that some node stores, as written, with their places.
     pub cached: Vec<(String, Span)>,
+    /// Shapes of entries of nodes with a `count` of 0.
+    pub shapes_without_nodes: Vec<Arc<NodeShape>>,
+    /// Entries of jobs of which none is submitted.
+    pub unsubmitted: Vec<JobSpec>,
+    /// Whether there are jobs that are read only during the run, or not at all.
+    pub has_unread_jobs: bool,
+    /// The words of a file with a matrix that may differ between its cells.
+    words_of_matrix: BTreeSet<String>,
+    /// The text of the plan for which the file is read.
+    plan: Option<Arc<str>>,
     /// GPU types of the nodes.
     pub gpu_types: BTreeSet<Arc<str>>,
     /// Whether a node or an offer states its power, even if there are 0 of it.
@@ -77,6 +88,17 @@ pub(super) struct RandomEntry {
 }
 
 impl World {
+    /// A world without anything in it yet.
+    pub fn new(words_of_matrix: BTreeSet<String>, plan: Option<&Varying>) -> World {
+        let plan = plan.map(|plan| Arc::clone(&plan.text));
+        World { words_of_matrix, plan, ..World::default() }
+    }
+
+    /// Whether another cell of the matrix, or another alternative of the plan, may have this word.
+    pub fn may_vary(&self, word: &str) -> bool {
+        self.words_of_matrix.contains(word) || self.plan.as_ref().is_some_and(|text| text.contains(word))
+    }
+
     /// A shared pointer to this shape. Equal shapes share one pointer.
     pub fn shared_shape(&mut self, shape: NodeShape) -> Arc<NodeShape> {
         if let Some(known) = self.shapes.get(&shape) {

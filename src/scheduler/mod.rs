@@ -101,8 +101,9 @@ pub use options::{
 };
 pub use order::OrderKey;
 pub use own::{
-    NodeView, OwnFilter, OwnKey, OwnScorer, RequestView, StageError, Surroundings, Variable, WaitingView, check_filter,
-    check_order, check_scorer, order_variables, placement_variables, register_filter, register_order, register_scorer,
+    ComparedText, Comparison, Expression, NodeView, OwnFilter, OwnKey, OwnScorer, Relation, RequestView, StageError,
+    Surroundings, Value, Variable, WaitingView, check_filter, check_order, check_scorer, order_variables,
+    placement_variables, register_filter, register_order, register_scorer,
 };
 pub use pick::{on_gpu, on_node};
 pub use queue::{MOST_KEYS, QueueKey, WaitQueue};

@@ -16,6 +16,7 @@ trials! {
         a_filter_that_judges_no_job_of_the_file_is_told_its_list,
         a_project_that_a_stage_reads_has_an_effect,
         an_order_that_reads_a_task_is_told_the_whole,
+        names_that_other_alternatives_and_jobs_may_have_are_no_mistake,
     ]
 }
 
@@ -279,4 +280,37 @@ fn an_order_that_reads_a_task_is_told_the_whole() {
     let dir = written(&[("mine.profile.yaml", &profile("fifo-skipping", filter, ""))]);
     let said = stderr(dir.path(), &["check", "mine.profile.yaml"], 2);
     assert!(said.contains("read `job.cpus * job.tasks`"), "{said}");
+}
+
+/// The pool `prod` is that of one alternative. A profile that reads users may be for other jobs, if no job has a user.
+fn names_that_other_alternatives_and_jobs_may_have_are_no_mistake() {
+    let filter = "    - {filter: mine, unless: \"node.labels.pool == 'prod' && job.user == 'ann'\", because: mine}\n";
+    let scenario = "\
+scenario: A pool
+profile: mine.profile.yaml
+nodes:
+  - {name: alpha, gpu: l4, gpus: 4, cpus: 16, ram: 64GiB, labels: {pool: dev}}
+jobs:
+  - {name: first, gpus: 1, user: bob, duration: 1h}
+expect: [jobs_submitted >= 1]
+";
+    let plan = "\
+plan: Which pool
+scenario: one.yaml
+factors:
+  pool: {set: nodes.alpha.labels.pool, values: [dev, prod]}
+minimize: gpus
+constraints: [makespan <= 2h]
+";
+    let profile = profile("fifo-skipping", filter, "");
+    let dir = written(&[("mine.profile.yaml", &profile), ("one.yaml", scenario), ("plan.yaml", plan)]);
+    let said = stderr(dir.path(), &["check", "one.yaml"], 0);
+    assert!(said.contains("the label `pool` with the value `prod`, so the filter `mine` refuses no node"), "{said}");
+    assert!(said.contains("no job of this scenario has the user `ann`"), "{said}");
+    let said = stderr(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
+    assert!(!said.contains("with the value `prod`"), "{said}");
+    assert!(said.contains("no job of this scenario has the user `ann`"), "{said}");
+    std::fs::write(dir.path().join("one.yaml"), scenario.replace(" user: bob,", "")).expect("a folder of our own");
+    let said = stderr(dir.path(), &["check", "one.yaml"], 0);
+    assert!(!said.contains("has the user"), "{said}");
 }

@@ -12,10 +12,9 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use dryrack_event::{OwnReason, Reason};
-use dryrack_expression::Expression;
 use dryrack_workload::JobField;
 
-pub use dryrack_expression::Variable;
+pub use dryrack_expression::{ComparedText, Comparison, Expression, Relation, Value, Variable};
 pub use expressions::{check_filter, check_order, check_scorer, order_variables, placement_variables};
 pub use functions::{StageError, register_filter, register_order, register_scorer};
 pub use names::{filter_named, order_named, scorer_named};
@@ -36,9 +35,9 @@ enum Rule<F> {
 }
 
 impl<F> Rule<F> {
-    fn text(&self) -> Option<&str> {
+    fn expression(&self) -> Option<&Expression> {
         match self {
-            Rule::Expression(expression) => Some(expression.text()),
+            Rule::Expression(expression) => Some(expression),
             Rule::Function(_) => None,
         }
     }
@@ -208,7 +207,12 @@ macro_rules! kept_once {
 
             /// The text of the expression; `None` for a registered function.
             pub fn text(self) -> Option<&'static str> {
-                self.0.$rule.text()
+                self.expression().map(Expression::text)
+            }
+
+            /// The expression; `None` for a registered function.
+            pub fn expression(self) -> Option<&'static Expression> {
+                self.0.$rule.expression()
             }
         }
 
