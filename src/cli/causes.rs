@@ -42,7 +42,11 @@ impl Causes {
 
     /// The text that follows "reproduced under PROFILE" in the report.
     pub fn text(&self) -> String {
-        match (self.options.is_empty(), self.causing.as_slice()) {
+        // A list of stages that is a cause because of one of its stages.
+        let is_within = |one: &str, list: &str| one.strip_prefix(list).is_some_and(|rest| rest.starts_with('.'));
+        let is_told = |option: &&String| !self.causing.iter().any(|other| is_within(other, option));
+        let told: Vec<&str> = self.causing.iter().filter(is_told).map(String::as_str).collect();
+        match (self.options.is_empty(), told.as_slice()) {
             (true, _) => String::new(),
             (false, []) => ", because of no single option".to_string(),
             (false, [one]) => format!(", because of {one}"),

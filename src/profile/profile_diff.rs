@@ -2,8 +2,9 @@
 //!
 //! An option is a leaf of the data, named by the keys that lead to it: `commit.recheck`. A stage in a list is named by
 //! its stage: `scheduler.filters.ready.unless`. Any other list is one option. If the stages of a list are in another
-//! order than in the base, the order is one option too. A loop of a server is also one option, because its rounds, its
-//! batch and its intervals belong together: `flow.polled.loops.polled.submitted`.
+//! order than in the base, the order is one option too. In such a list, each stage that is an expression is also an option
+//! of its own. A loop of a server is also one option, because its rounds, its batch and its intervals belong together:
+//! `flow.polled.loops.polled.submitted`.
 
 use dryrack_yaml::{Entry, Node, Tree};
 
@@ -53,8 +54,23 @@ fn differ(path: &str, above: Option<&Tree>, below: Option<&Tree>, found: &mut Ve
                 differ(&format!("{path}.{stage}"), item(above, stage), item(below, stage), found);
             }
         }
-        _ => found.push(path.to_string()),
+        _ => {
+            let own =
+                expressions(above).filter(|(name, stage)| item(below, name).is_none_or(|other| !stage.is_alike(other)));
+            found.extend(own.map(|(name, _)| format!("{path}.{name}")));
+            found.push(path.to_string());
+        }
     }
+}
+
+/// The stages of a list that are expressions, with their names.
+fn expressions(list: &Tree) -> impl Iterator<Item = (&str, &Tree)> {
+    let items = match &list.node {
+        Node::List(items) => items.as_slice(),
+        Node::Map(_) | Node::Scalar { .. } => &[],
+    };
+    let is_own = |stage: &&Tree| stage.get("unless").or(stage.get("is")).is_some() && stage.get("stage").is_none();
+    items.iter().filter(is_own).filter_map(|item| Some((stage(item)?, item)))
 }
 
 /// Replaces the option at `path` with the base's value, or removes it if the base has none.

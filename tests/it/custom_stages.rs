@@ -16,6 +16,7 @@ trials! {
         a_filter_that_judges_no_job_of_the_file_is_told_its_list,
         a_project_that_a_stage_reads_has_an_effect,
         an_order_that_reads_a_task_is_told_the_whole,
+        an_expression_is_named_as_the_cause_of_what_it_reproduces,
         names_that_other_alternatives_and_jobs_may_have_are_no_mistake,
     ]
 }
@@ -280,6 +281,36 @@ fn an_order_that_reads_a_task_is_told_the_whole() {
     let dir = written(&[("mine.profile.yaml", &profile("fifo-skipping", filter, ""))]);
     let said = stderr(dir.path(), &["check", "mine.profile.yaml"], 2);
     assert!(said.contains("read `job.cpus * job.tasks`"), "{said}");
+}
+
+/// The job that is submitted last is the shortest. Qwen3 runs on the only node.
+fn an_expression_is_named_as_the_cause_of_what_it_reproduces() {
+    let queue = "nodes: [{name: alpha, machine: l4-x1}]\njobs:\n  - {name: first, gpus: 1, duration: 1h}\n  \
+                 - {name: second, at: 1m, gpus: 1, duration: 1h, estimate: 1h}\n  \
+                 - {name: third, at: 2m, gpus: 1, duration: 10m, estimate: 10m}\n";
+    let model =
+        "nodes: [{name: alpha, machine: a100-80g-x1}]\njobs: [{name: second, model: Qwen/Qwen3-8B}]\nuntil: 2h\n";
+    let qwen = "{filter: no_qwen, unless: job.model.startsWith(\"Qwen\"), because: is_qwen}";
+    for (base, stages, world, cause) in [
+        ("fifo-skipping", "{order: [{order: shortest, is: job.estimate}]}", queue, "scheduler.order.shortest"),
+        (
+            "gpustack",
+            &format!("{{deployments: {{filters: [picked, labels, ready, runner, compatible, {qwen}]}}}}"),
+            model,
+            "scheduler.deployments.filters.no_qwen",
+        ),
+    ] {
+        let profile = format!("base: {base}\nname: mine\ntitle: Mine\nscheduler: {stages}\n");
+        let scenario = format!(
+            "scenario: A fault as an expression\nprofile: {base}\n{world}expect:\n  \
+             - {{name: runs, job: second, is: running, by: 61m}}\nreproduces:\n  \
+             - {{profile: mine.profile.yaml, fails: [runs], and: [{{job: second, is: pending, at: 62m}}]}}\n"
+        );
+        let dir = written(&[("mine.profile.yaml", &profile), ("one.yaml", &scenario)]);
+        let said = stdout(dir.path(), &["test", "one.yaml", "--verbose"], 0);
+        let expected = format!("reproduced under mine.profile.yaml, because of {cause}\n");
+        assert!(said.contains(&expected), "{said}");
+    }
 }
 
 /// The pool `prod` is that of one alternative. A profile that reads users may be for other jobs, if no job has a user.
