@@ -13,7 +13,7 @@ use super::minimize_seed::minimize_seed;
 use super::output::{Format, WholeFile, print, print_json, warn};
 use super::progress::with_line;
 use super::roots::options;
-use super::run::Overrides;
+use super::run::{Overrides, set_flags};
 use super::seen_from::{path_seen_from, program_seen_from};
 use dryrack_minimize::{
     Failing, Failures, Limits, MinimizeProgress, Minimized, Rehearser, Size, is_composed, minimize as reduce,
@@ -257,8 +257,9 @@ impl MinimizeArgs {
             value.as_ref().map_or(String::new(), |value| format!(" --{name} {}", quoted(value)))
         };
         let decides = flag("profile", &self.profile) + &flag("outside", &self.outside);
+        let set = set_flags(&self.set);
         let file = quoted(&self.file.display().to_string());
-        Failure::Ours(format!("internal error: {message}\n  repeat with: dryrack run {file}{decides}{seed}\n"))
+        Failure::Ours(format!("internal error: {message}\n  repeat with: dryrack run {file}{decides}{seed}{set}\n"))
     }
 }
 

@@ -177,18 +177,22 @@ impl Overrides {
             }
         }
         command.push_str(&self.outside.flag());
-        for set in &self.set {
-            command.push_str(&format!(" --set {}", quoted(set)));
-        }
+        command.push_str(&set_flags(&self.set));
         command
     }
+}
+
+/// The flags for these values of `--set`, each after a space. A value that comes again later is left out.
+pub fn set_flags(set: &[String]) -> String {
+    let comes_again = |(at, value): &(usize, &String)| set[at + 1..].contains(value);
+    let last = set.iter().enumerate().filter(|value| !comes_again(value));
+    last.map(|(_, value)| format!(" --set {}", quoted(value))).collect()
 }
 
 impl Overrides {
     /// The command that tests the file again.
     pub fn repeat_test(&self, file: &Path) -> String {
-        let set: String = self.set.iter().map(|set| format!(" --set {}", quoted(set))).collect();
-        format!("dryrack test {}{}{set}", quoted(&file.display().to_string()), self.outside.flag())
+        format!("dryrack test {}{}{}", quoted(&file.display().to_string()), self.outside.flag(), set_flags(&self.set))
     }
 }
 
@@ -267,17 +271,20 @@ pub fn run(args: &RunArgs, format: Format) -> ExitResult {
         out.keep(written)?;
     }
     report(&shown, wall, format)?;
-    left_to_test(&args.file, &reproductions, format)?;
+    left_to_test(&args.file, &args.overrides.set, &reproductions, format)?;
     let has_failed = farewell(session.as_mut(), &args.outside, rehearsed.end.at);
     let failed = has_failed || rehearsed.verdicts.iter().any(|verdict| !verdict.passed);
     Ok(if failed { Exit::Failed } else { Exit::Fine })
 }
 
 /// Names the command that also runs the reproductions, if there are any.
-fn left_to_test(file: &Path, reproductions: &[Reproduction], format: Format) -> Result<(), Failure> {
+fn left_to_test(file: &Path, set: &[String], reproductions: &[Reproduction], format: Format) -> Result<(), Failure> {
     if !reproductions.is_empty() && format == Format::Human {
         let file = quoted(&file.display().to_string());
-        print(&format!("\n`dryrack test {file}` also runs what is under `reproduces`.\n"))?;
+        // Of the cells of a matrix, `test` chooses the one that shows what is reproduced.
+        let set: Vec<String> = set.iter().filter(|set| !set.starts_with("matrix.")).cloned().collect();
+        let set = set_flags(&set);
+        print(&format!("\n`dryrack test {file}{set}` also runs what is under `reproduces`.\n"))?;
     }
     Ok(())
 }

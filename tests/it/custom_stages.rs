@@ -310,6 +310,8 @@ fn an_expression_is_named_as_the_cause_of_what_it_reproduces() {
         let said = stdout(dir.path(), &["test", "one.yaml", "--verbose"], 0);
         let expected = format!("reproduced under mine.profile.yaml, because of {cause}\n");
         assert!(said.contains(&expected), "{said}");
+        let said = stdout(dir.path(), &["run", "one.yaml", "--set", "until=90m"], 0);
+        assert!(said.contains("`dryrack test one.yaml --set until=90m` also runs what is under"), "{said}");
     }
 }
 

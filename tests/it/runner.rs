@@ -67,6 +67,9 @@ fn each_cell_of_a_matrix_is_a_test_of_its_own() {
     assert!(!said.contains("  ok ["), "{said}");
     let said = stdout(dir.path(), &["test", "matrix.yaml", "--slowest", "1"], 1);
     assert!(said.contains("\nslowest\n  ["), "{said}");
+    // A cell that was typed is named once.
+    let said = stdout(dir.path(), &["test", "matrix.yaml", "--set", "matrix.profile=fifo"], 1);
+    assert!(said.contains("run matrix.yaml --seed 1 --set matrix.profile=fifo --set matrix.wait=5m\n"), "{said}");
 }
 
 fn scenarios_are_selected_by_tag_path_and_title() {
