@@ -214,7 +214,7 @@ fn size(text: &str, rehearsal: &Rehearsal, expectations: &[Expectation]) -> Size
         jobs: rehearsal.arrivals.len(),
         nodes: rehearsal.nodes.len(),
         faults: rehearsal.faults.len(),
-        expectations: expectations.len(),
+        expectations: expectations.iter().filter(|expectation| expectation.what != ExpectationKind::EachCanRun).count(),
         lines: text.lines().count(),
     }
 }
