@@ -416,8 +416,11 @@ impl Judge {
         let subject = match what {
             ExpectationKind::State { subject, .. } => Some(*subject),
             ExpectationKind::Count { subject, .. } => *subject,
-            ExpectationKind::Evaluation { job, .. } => Some(Subject::Job(*job)),
-            ExpectationKind::Metric(_) | ExpectationKind::EachCanRun | ExpectationKind::Absent { .. } => None,
+            // The verdict has the reasons of an evaluation. No decision about the job, which may be yet to come, has them.
+            ExpectationKind::Evaluation { .. }
+            | ExpectationKind::Metric(_)
+            | ExpectationKind::EachCanRun
+            | ExpectationKind::Absent { .. } => None,
         };
         // If the window depends on an event that never happened, explain why it did not happen.
         let subject = landmark(self.windows[index]).map(|landmark| landmark.subject).or(subject);

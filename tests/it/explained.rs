@@ -22,6 +22,7 @@ trials! {
         the_time_of_an_explanation_is_the_one_asked_for,
         a_node_that_would_take_a_task_of_a_gang_is_not_said_to_refuse_because_it_fits,
         a_node_counts_once_for_a_reason_and_its_taints_are_named,
+        an_evaluation_is_not_explained_by_what_became_of_the_job,
     ]
 }
 
@@ -402,4 +403,14 @@ expect: [jobs_submitted >= 3]
         "      2 nodes  insufficient_gpus        too few GPUs are free\n",
     ];
     assert!(lines.iter().all(|line| said.contains(line)), "{said}");
+}
+
+/// The evaluation itself says all there is to say, also if another expectation is about the same job.
+fn an_evaluation_is_not_explained_by_what_became_of_the_job() {
+    let scenario = "scenario: Evaluated\nnodes: [{name: alpha, machine: l4-x1}]\njobs:\n  \
+                    - {name: late, at: 5m, gpus: 1, duration: 1h}\nexpect:\n  - {evaluate: late, is: unfit}\n  \
+                    - {job: late, is: running, at: 6m}\n";
+    let dir = written(&[("one.yaml", scenario)]);
+    let said = stdout(dir.path(), &["test", "one.yaml"], 1);
+    assert!(said.contains("happened  fits\n  repeat with"), "{said}");
 }
