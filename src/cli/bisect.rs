@@ -174,11 +174,12 @@ fn bisect_one(
             }
             if changes.is_empty() {
                 let verdict = judged.first().map(|tried| tried.outcome.name());
+                let under = match judged.len() {
+                    1 => "the only release that was tried".to_string(),
+                    all => format!("each of the {all} releases that were tried"),
+                };
                 let said = verdict.map_or("no release could be tried".to_string(), |verdict| {
-                    format!(
-                        "no change: the scenario {verdict} under each of the {} releases that were tried",
-                        judged.len()
-                    )
+                    format!("no change: the scenario {verdict} under {under}")
                 });
                 print(&format!("{said}\n"))?;
             }
