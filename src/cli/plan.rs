@@ -21,7 +21,7 @@ use super::progress;
 use super::swarm::seeds;
 use dryrack_plan::{
     BreakResult, Comparison, FleetSize, Journal, JournalError, PlanPage, PlanRun, Row, Runs, Search, SearchResult,
-    answer, by_choice, case_of_answer, compare, constraint_names, fleet_size, idle_factors, idle_sentence,
+    answer, by_choice, case_of_answer, compare, constraint_names, failing, fleet_size, idle_factors, idle_sentence,
     named_choices, page, plans_of_cases, start_wait_note, still_open,
 };
 use dryrack_scenario::{Method, Objective};
@@ -275,8 +275,8 @@ fn search_one(
         let mut runs = Runs::new();
         let decided = loop {
             let row = compare(plan, &runs).rows.pop();
-            if let Some(keeps) = row.and_then(|row| row.keeps) {
-                break Some(keeps);
+            if let Some(row) = row.filter(|row| row.keeps.is_some()) {
+                break Some(failing(plan, &row));
             }
             let from = runs.len();
             let at_once = usize::try_from(*left).unwrap_or(usize::MAX).min(SEEDS_AT_ONCE);
@@ -291,8 +291,8 @@ fn search_one(
                 next.par_iter().map(|seed| kept.get(planning, (cell, *seed))).collect();
             runs.extend(done?.into_iter().map(|run| ((cell, run.seed), run)));
         };
-        let Some(holds) = decided else { break };
-        search.record(of_part, holds);
+        let Some(failing) = decided else { break };
+        search.record(of_part, failing);
         tick(search.settled() as u64);
     }
     Ok(())

@@ -449,6 +449,20 @@ fn all_of(constraints: usize) -> String {
     }
 }
 
+/// Why alternatives that were not run are presumed to fail.
+fn why_presumed(found: &SearchResult, factors: &str) -> String {
+    let with_less = format!("an alternative that has more {factors} and is otherwise the same fails");
+    let with_more = format!(
+        "an alternative that has less {factors} and is otherwise the same breaks a constraint which more machines break, such as \
+         a budget"
+    );
+    match found.cheaper_presumed - found.presumed_with_more {
+        0 => with_more,
+        _ if found.presumed_with_more == 0 => with_less,
+        _ => format!("{with_less}, or {with_more}"),
+    }
+}
+
 /// Which part of the answer was run, which was presumed, and how the presumption was tested.
 fn how(plan: &PlanFile, found: &SearchResult) -> String {
     let names = |factors: &[usize]| {
@@ -461,14 +475,13 @@ fn how(plan: &PlanFile, found: &SearchResult) -> String {
         (1, 0) => format!("The only {what} was run and fails."),
         (failing, 0) => format!("Each of {} was run and fails.", counted(failing, what)),
         (failing, presumed) => format!(
-            "Of {}, {failing} {} run and {}; {presumed} {} not run. {} presumed to fail, because an alternative that has \
-             more {} and is otherwise the same fails.",
+            "Of {}, {failing} {} run and {}; {presumed} {} not run. {} presumed to fail, because {}.",
             counted(failing + presumed, what),
             was(failing),
             if failing == 1 { "fails" } else { "fail" },
             was(presumed),
             if presumed == 1 { "It is" } else { "They are" },
-            names(&found.monotone),
+            why_presumed(found, &names(&found.monotone)),
         ),
     };
     if found.cheaper_presumed > 0 && found.tested == 0 {

@@ -179,6 +179,7 @@ impl SearchResult {
             cheaper_failing: self.cheaper_failing + other.cheaper_failing,
             cheaper_presumed: self.cheaper_presumed + other.cheaper_presumed,
             cheaper_unknown: self.cheaper_unknown + other.cheaper_unknown,
+            presumed_with_more: self.presumed_with_more + other.presumed_with_more,
             run: self.run + other.run,
             tested: self.tested + other.tested,
             monotone: both(self.monotone, other.monotone),

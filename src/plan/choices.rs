@@ -108,11 +108,16 @@ fn of_value(
         let none = match (searched, all - known) {
             (_, 0) if known == 1 => "is not enough".to_string(),
             (_, 0) => "no alternative of this plan is enough".to_string(),
-            (Some(ChoiceResult { failing, presumed, unknown: 0, .. }), _) => format!(
-                "no alternative of this plan is enough: {} run, and {} presumed to fail, because {} less",
+            (Some(ChoiceResult { failing, presumed, unknown: 0, presumed_with_more, .. }), _) => format!(
+                "no alternative of this plan is enough: {} run, and {} presumed to fail, because {} {}",
                 were(*failing),
                 if *presumed == 1 { "1 is".to_string() } else { format!("{presumed} are") },
                 if *presumed == 1 { "it has" } else { "they have" },
+                match presumed - presumed_with_more {
+                    0 => "more",
+                    _ if *presumed_with_more == 0 => "less",
+                    _ => "less, or more",
+                },
             ),
             (Some(ChoiceResult { unknown, .. }), _) => {
                 let unknown = counted(*unknown, "alternative");

@@ -1,10 +1,11 @@
 //! Finds the cheapest alternative that satisfies the constraints, with few runs.
 //!
 //! A factor is *presumed* to be monotone if its values are ascending numbers and the objective rises with each value,
-//! so that more of it costs more. If an alternative fails, every alternative that only has less of such factors is
-//! presumed to fail as well. Each result also settles other alternatives. If an alternative holds, all alternatives
-//! that cost at least as much are settled. If it fails, all alternatives that only have less of such factors are
-//! settled. The next alternative to run is the one that settles the most others in its worse case.
+//! so that more of it costs more. If an alternative fails because of a constraint that more machines help to meet, every
+//! alternative that only has less of such factors is presumed to fail as well. If it fails because of a constraint that more
+//! machines break, such as a budget, every alternative that only has more of such factors is. Each result also settles other
+//! alternatives: if an alternative holds, all that cost at least as much, and if it fails, those presumed to fail because of
+//! it. The next alternative to run is the one that settles the most others in its worse case.
 //!
 //! When no cheaper alternative is open, some of the alternatives presumed to fail are run as a test. The first is the
 //! one nearest to the answer, and the others are spread evenly. If one of them holds, it differs from a failed
@@ -20,6 +21,24 @@ use serde_json::{Value, json};
 use dryrack_planted::planted;
 use dryrack_scenario::PlanFile;
 
+/// What follows for others if an alternative fails.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Failing {
+    /// Those that have less fail too.
+    pub with_less: bool,
+    /// Those that have more fail too.
+    pub with_more: bool,
+}
+
+/// Why an alternative is presumed to fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Presumption {
+    /// One that has more fails.
+    HasLess,
+    /// One that has less breaks a constraint that more machines break.
+    HasMore,
+}
+
 /// The state of an alternative in the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
@@ -27,8 +46,8 @@ enum Standing {
     Holds,
     /// The alternative was run and violates a constraint.
     Fails,
-    /// The alternative was not run, but the alternative with this number was run and fails, although it has more.
-    Presumed(usize),
+    /// The alternative was not run, but one that has more was run and fails, or one that has less.
+    Presumed(Presumption),
     Unknown,
 }
 
@@ -42,6 +61,8 @@ pub struct SearchResult {
     pub cheaper_failing: usize,
     pub cheaper_presumed: usize,
     pub cheaper_unknown: usize,
+    /// How many of those presumed to fail have more than one that fails.
+    pub presumed_with_more: usize,
     /// The number of alternatives that were run.
     pub run: usize,
     /// The number of alternatives that were presumed to fail and were run as a test.
@@ -63,6 +84,8 @@ pub struct ChoiceResult {
     pub failing: usize,
     pub presumed: usize,
     pub unknown: usize,
+    /// How many of those presumed to fail have more than one that fails.
+    pub presumed_with_more: usize,
 }
 
 impl ChoiceResult {
@@ -76,6 +99,8 @@ pub struct Search {
     places: Vec<Vec<usize>>,
     objective: Vec<u64>,
     standing: Vec<Standing>,
+    /// What follows from the alternatives that fail.
+    failing: Vec<Failing>,
     monotone: Vec<bool>,
     refuted: Vec<usize>,
     /// The alternatives that were presumed to fail when they were run.
@@ -116,6 +141,7 @@ impl Search {
         let monotone = monotone.collect();
         Search {
             standing: vec![Standing::Unknown; cells],
+            failing: vec![Failing::default(); cells],
             tested: vec![false; cells],
             places,
             objective,
@@ -161,9 +187,11 @@ impl Search {
         Some(presumed[presumed.len() - 1 - spread as usize])
     }
 
-    /// Takes the result of a run.
-    pub fn record(&mut self, cell: usize, holds: bool) {
-        let before = std::mem::replace(&mut self.standing[cell], if holds { Standing::Holds } else { Standing::Fails });
+    /// Takes the result of a run. `failing` is `None` if the alternative satisfies every constraint.
+    pub fn record(&mut self, cell: usize, failing: Option<Failing>) {
+        let standing = if failing.is_none() { Standing::Holds } else { Standing::Fails };
+        self.failing[cell] = failing.unwrap_or_default();
+        let before = std::mem::replace(&mut self.standing[cell], standing);
         self.tested[cell] = matches!(before, Standing::Presumed(_));
         while let Some((less, more)) = self.contradiction(cell) {
             for factor in 0..self.monotone.len() {
@@ -191,12 +219,14 @@ impl Search {
         let count = |among: Among, wanted: fn(Standing) -> bool| self.cheaper(among, wanted).len();
         let fails: fn(Standing) -> bool = |standing| standing == Standing::Fails;
         let presumed: fn(Standing) -> bool = |standing| matches!(standing, Standing::Presumed(_));
+        let with_more: fn(Standing) -> bool = |standing| standing == Standing::Presumed(Presumption::HasMore);
         let unknown: fn(Standing) -> bool = |standing| standing == Standing::Unknown;
         let of_choice = |choice: &(usize, usize)| ChoiceResult {
             choice: *choice,
             failing: count(Some(*choice), fails),
             presumed: count(Some(*choice), presumed),
             unknown: count(Some(*choice), unknown),
+            presumed_with_more: count(Some(*choice), with_more),
         };
         let of = |wanted: bool| (0..self.monotone.len()).filter(move |factor| self.monotone[*factor] == wanted);
         SearchResult {
@@ -204,6 +234,7 @@ impl Search {
             cheaper_failing: count(None, fails),
             cheaper_presumed: count(None, presumed),
             cheaper_unknown: count(None, unknown),
+            presumed_with_more: count(None, with_more),
             run: self.run(),
             tested: self.tested(None),
             monotone: of(true).collect(),
@@ -241,11 +272,14 @@ impl Search {
     /// The open alternative that settles the most others in its worse case. `open` is sorted, the cheapest first.
     fn most_telling(&self, open: &[usize]) -> usize {
         let step = open.len().div_ceil(WEIGHED);
+        let some_break_with_more = self.failing.iter().any(|failing| failing.with_more);
         let weigh = |position: usize| {
             let cell = open[position];
             let dearer = open.partition_point(|other| self.objective[*other] < self.objective[cell]);
             let if_it_holds = open.len() - dearer;
-            let if_it_fails = open.iter().filter(|other| self.has_less(**other, cell)).count() + 1;
+            let less = open.iter().filter(|other| self.has_less(**other, cell)).count();
+            let more = || open.iter().filter(|other| self.has_less(cell, **other)).count();
+            let if_it_fails = if some_break_with_more { less.min(more()) } else { less } + 1;
             (if_it_holds.min(if_it_fails), if_it_holds + if_it_fails)
         };
         let positions = (0..open.len()).step_by(step);
@@ -262,17 +296,29 @@ impl Search {
         one != other && pairs().all(|((one, other), monotone)| one == other || (*monotone && one < other))
     }
 
-    /// A pair that refutes the presumption: the first holds although it has less than the second, which fails.
+    /// A pair that refutes the presumption, of which the first has less than the second. One of them holds, and the other fails
+    /// because of a constraint that the first one should break too.
     fn contradiction(&self, cell: usize) -> Option<(usize, usize)> {
         let mut others = 0..self.standing.len();
         match self.standing[cell] {
-            Standing::Holds => others
-                .find(|other| self.standing[*other] == Standing::Fails && self.has_less(cell, *other))
-                .map(|other| (cell, other)),
-            Standing::Fails => others
-                .find(|other| self.standing[*other] == Standing::Holds && self.has_less(*other, cell))
-                .map(|other| (other, cell)),
+            Standing::Holds => others.find_map(|other| self.refutation(cell, other)),
+            Standing::Fails => others.find_map(|other| self.refutation(other, cell)),
             Standing::Presumed(_) | Standing::Unknown => None,
+        }
+    }
+
+    /// The two, with the one that has less first, if the first one holds and should fail, because the second one fails.
+    fn refutation(&self, holds: usize, fails: usize) -> Option<(usize, usize)> {
+        if (self.standing[holds], self.standing[fails]) != (Standing::Holds, Standing::Fails) {
+            return None;
+        }
+        let Failing { with_less, with_more } = self.failing[fails];
+        if with_less && self.has_less(holds, fails) {
+            Some((holds, fails))
+        } else if with_more && self.has_less(fails, holds) {
+            Some((fails, holds))
+        } else {
+            None
         }
     }
 
@@ -281,8 +327,17 @@ impl Search {
             (0..self.standing.len()).filter(|cell| self.standing[*cell] == Standing::Fails).collect();
         for cell in 0..self.standing.len() {
             if matches!(self.standing[cell], Standing::Unknown | Standing::Presumed(_)) {
-                let by = fails.iter().find(|more| self.has_less(cell, **more));
-                self.standing[cell] = by.map_or(Standing::Unknown, |more| Standing::Presumed(*more));
+                let has_less =
+                    || fails.iter().any(|other| self.failing[*other].with_less && self.has_less(cell, *other));
+                let has_more =
+                    || fails.iter().any(|other| self.failing[*other].with_more && self.has_less(*other, cell));
+                self.standing[cell] = if has_less() {
+                    Standing::Presumed(Presumption::HasLess)
+                } else if has_more() {
+                    Standing::Presumed(Presumption::HasMore)
+                } else {
+                    Standing::Unknown
+                };
             }
         }
     }
@@ -328,14 +383,24 @@ mod tests {
         cost: impl Fn(&[usize]) -> u64,
         holds: impl Fn(&[usize]) -> bool,
     ) -> (SearchResult, Option<u64>) {
+        let failing = Failing { with_less: true, with_more: false };
+        search_by(sizes, cost, |places| (!holds(places)).then_some(failing))
+    }
+
+    /// The same with an oracle that also says what follows from an alternative that fails.
+    fn search_by(
+        sizes: &[usize],
+        cost: impl Fn(&[usize]) -> u64,
+        failing: impl Fn(&[usize]) -> Option<Failing>,
+    ) -> (SearchResult, Option<u64>) {
         let plan = plan(sizes);
         let objective: Vec<u64> = (0..plan.cells()).map(|cell| cost(&plan.places(cell))).collect();
         let mut search = Search::new(&plan, objective.clone());
         while let Some(cell) = search.next_alternative() {
             assert!(!matches!(search.standing[cell], Standing::Holds | Standing::Fails), "run twice");
-            search.record(cell, holds(&plan.places(cell)));
+            search.record(cell, failing(&plan.places(cell)));
         }
-        let all = (0..plan.cells()).filter(|cell| holds(&plan.places(*cell)));
+        let all = (0..plan.cells()).filter(|cell| failing(&plan.places(*cell)).is_none());
         (search.found(), all.map(|cell| objective[cell]).min())
     }
 
@@ -380,6 +445,41 @@ mod tests {
         assert!(found.run <= 8 + TESTED_MOST, "{found:?}");
     }
 
+    /// Fewer than `need` machines are too few, and more than `most` break the budget.
+    #[test]
+    fn a_budget_that_larger_fleets_break_does_not_rule_out_smaller_ones() {
+        let cost = |places: &[usize]| places[0] as u64;
+        for need in 0..33 {
+            for most in [need, need + 7, 40] {
+                let failing = |places: &[usize]| {
+                    let (with_less, with_more) = (places[0] < need, places[0] > most);
+                    (with_less || with_more).then_some(Failing { with_less, with_more })
+                };
+                let (found, cheapest) = search_by(&[33], cost, failing);
+                assert_eq!(cost_of(&[33], &found, cost), cheapest, "{need} to {most}: {found:?}");
+                assert!(found.run <= 13, "{need} to {most}: {found:?}");
+            }
+        }
+        // Two machines: the budget allows 30 units, and 25 are needed.
+        let sum = |places: &[usize]| 2 * places[0] as u64 + 3 * places[1] as u64;
+        let failing = |places: &[usize]| {
+            let (with_less, with_more) = (places[0] + 2 * places[1] < 17, sum(places) > 30);
+            (with_less || with_more).then_some(Failing { with_less, with_more })
+        };
+        let (found, cheapest) = search_by(&[16, 16], sum, failing);
+        assert_eq!((cost_of(&[16, 16], &found, sum), found.refuted.len()), (cheapest, 0), "{found:?}");
+        assert!(found.run <= 80, "{found:?}");
+    }
+
+    /// If it is not known what follows from a constraint that fails, every cheaper alternative is run.
+    #[test]
+    fn nothing_is_presumed_from_a_constraint_of_unknown_direction() {
+        let cost = |places: &[usize]| places[0] as u64;
+        let (found, cheapest) =
+            search_by(&[20], cost, |places| (places[0] != 3).then_some(Failing { with_less: false, with_more: false }));
+        assert_eq!((cost_of(&[20], &found, cost), found.cheaper_presumed), (cheapest, 0), "{found:?}");
+    }
+
     #[test]
     fn a_factor_that_is_no_number_or_costs_nothing_is_not_presumed_to_help() {
         // The second factor costs nothing, and its first value is the best.
@@ -403,7 +503,8 @@ mod tests {
         let go_on = |search: &mut Search| {
             while let Some(cell) = search.next_alternative() {
                 assert!(!matches!(search.standing[cell], Standing::Holds | Standing::Fails), "run twice");
-                search.record(cell, holds(&plan.places(cell)));
+                let failing = Failing { with_less: true, with_more: false };
+                search.record(cell, (!holds(&plan.places(cell))).then_some(failing));
             }
         };
         go_on(&mut search);

@@ -17,6 +17,7 @@ trials! {
         one_more_instance_and_shorter_limits_are_tried,
         one_more_node_is_tried_in_the_partition_that_is_full,
         the_horizon_of_a_service_grows_by_requests,
+        a_budget_that_large_fleets_break_leaves_smaller_ones_to_the_search,
     ]
 }
 
@@ -400,4 +401,37 @@ fn the_horizon_of_a_service_grows_by_requests() {
         said.contains("Only the number of requests grows") && said.contains("a TTFT under load up to 40% too low"),
         "{said}"
     );
+}
+
+/// Eight jobs of an hour for one GPU each arrive together. On four nodes, the last four wait for an hour. A node costs 1 an hour,
+/// and the run lasts four hours because of a last job, so a budget of 24 is enough for six nodes. The search begins in the middle, with 15 nodes.
+fn a_budget_that_large_fleets_break_leaves_smaller_ones_to_the_search() {
+    let scenario = "\
+scenario: Eight jobs at once
+profile: fifo
+nodes: [{name: n, count: 4, machine: l4-x1, price_per_hour: 1}]
+jobs:
+  - {name: job, count: 8, gpus: 1, duration: 1h}
+  - {name: last, at: 3h, gpus: 1, duration: 1h}
+expect: [jobs_submitted >= 9]
+";
+    let plan = |budget: &str| {
+        format!(
+            "plan: How many?\nscenario: base.yaml\nfactors: {{n: {{set: nodes.n.count, values: 1..30}}}}\nminimize: gpus\n\
+             constraints: [max(queue_wait) <= 1h, {budget}]\nmethod: search\n"
+        )
+    };
+    // Four hours of GPUs on each of n nodes, of which the jobs take nine: 37.5 % on six nodes.
+    let budgets = ["cost <= 24", "gpu_allocated >= 37%"];
+    let dir = written(&[("base.yaml", scenario), ("a.yaml", &plan(budgets[0])), ("b.yaml", &plan(budgets[1]))]);
+    for name in ["a.yaml", "b.yaml"] {
+        let said = stdout(dir.path(), &["plan", name], 0);
+        assert!(said.contains("\nn=4 (4 x l4-x1) is enough: 4 GPUs. It meets both constraints with 1 seed."), "{said}");
+    }
+    // Four nodes cost 16.
+    let dir = written(&[("base.yaml", scenario), ("c.yaml", &plan("cost <= 15"))]);
+    let said = stdout(dir.path(), &["plan", "c.yaml"], 1);
+    let because = "presumed to fail, because an alternative that has more `n` and is otherwise the same fails, or an alternative \
+                   that has less `n` and is otherwise the same breaks a constraint which more machines break, such as a budget.";
+    assert!(said.contains("None of the ") && said.contains(because), "{said}");
 }
