@@ -217,10 +217,10 @@ fn lengths(runs: &mut [u64]) -> Lengths {
 }
 
 impl Lengths {
-    /// The statistics in words. The mean has no fraction of a second.
+    /// The statistics in words. The mean is rounded to a second.
     fn text(&self) -> String {
         let Lengths { mean, p50, p95, max } = self;
-        let mean = SimDuration::from_secs(mean.as_nanos() / 1_000_000_000);
+        let mean = SimDuration::from_secs((mean.as_nanos() + 500_000_000) / 1_000_000_000);
         format!("mean {mean}, half {p50} or less, 95 % {p95} or less, longest {max}")
     }
 }
