@@ -28,7 +28,7 @@ use dryrack_units::SimTime;
 use dryrack_workload::{JobBehavior, JobSpec, Speed, UtilizationPolicy};
 pub use estimates::PAST_ESTIMATE;
 pub use unfinished::RunRange;
-use waiting::charge;
+use waiting::{charge, charge_own};
 
 /// The largest number of nodes for which the accounts record when each attempt was on which GPU. The timeline shows
 /// this for each GPU.
@@ -154,6 +154,7 @@ impl RunAccount {
                     charge(&mut self.waits, &job.spec, replica, self.now);
                     self.waits.again.open += u64::from(replica.placed.is_some());
                 }
+                charge_own(&mut self.waits, &job.spec, replica);
                 if replica.holding {
                     let attempt = AttemptId { job: JobId::new(id), replica: number as u32, number: replica.attempt };
                     let placement = replica.placement.as_ref().expect("what holds was placed");
@@ -233,7 +234,10 @@ impl RunAccount {
         for id in self.jobs.numbers() {
             let job = &mut self.jobs[id];
             job.failures = 0;
-            job.replicas.iter_mut().for_each(|replica| replica.waiting_since = replica.waiting_since.max(at));
+            for replica in &mut job.replicas {
+                replica.waiting_since = replica.waiting_since.max(at);
+                replica.own_waits.iter_mut().for_each(|own| own.charged.clear());
+            }
         }
     }
 
@@ -405,7 +409,9 @@ impl RunAccount {
             return;
         };
         if self.kept.range(of_job).next().is_none() {
-            let account = self.jobs.drop_one(job.index(), 0);
+            let mut account = self.jobs.drop_one(job.index(), 0);
+            let JobAccount { spec, replicas, .. } = &mut account;
+            replicas.iter_mut().for_each(|replica| charge_own(&mut self.waits, spec, replica));
             self.unplaceable.add(&account, self.warm_up);
             self.finished.add(job, &account, outcome);
         }
@@ -426,6 +432,8 @@ impl RunAccount {
         replica.reason = None;
         replica.never = None;
         replica.blame = None;
+        let job = &mut self.jobs[attempt.job.index()];
+        charge_own(&mut self.waits, &job.spec, &mut job.replicas[attempt.replica as usize]);
     }
 
     fn end(&mut self, attempt: AttemptId, outcome: Outcome, because: Reason, kept: &[NodeId]) {

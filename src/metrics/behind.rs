@@ -26,6 +26,9 @@ use dryrack_workload::{Demand, GpuDemand};
 /// The number of classes without replicas that are kept, besides as many as there are with replicas.
 const IDLE: usize = 32;
 
+/// The time that was charged to each cause, in nanoseconds.
+pub(super) type Charges = Vec<(Blame, u64)>;
+
 const IN_TURN: Blame = Blame::One(Reason::QueueOrder);
 
 /// The replicas behind the heads of their queues.
@@ -37,8 +40,8 @@ pub(super) struct BehindOthers {
     /// The demands for GPUs of all classes.
     gpus: Vec<GpuDemand>,
     replicas: u64,
-    /// The number of replicas whose wait is charged to each cause.
-    by_blame: BTreeMap<Blame, u64>,
+    /// The time that has passed, in nanoseconds.
+    passed: u64,
     /// The nodes that have changed since time last passed with replicas here, as they were before. `None` if a node is
     /// new.
     changed: Vec<(NodeId, Option<NodeAccount>)>,
@@ -50,6 +53,9 @@ struct Class {
     demand: Arc<Demand>,
     replicas: u64,
     blame: Blame,
+    /// What was charged to each replica that has been here the whole time, up to `since`.
+    charged: Charges,
+    since: u64,
     /// The room for each kind of task. Empty if it has not been counted yet.
     kinds: SmallVec<[KindRoom; 1]>,
     /// Whether the room has changed since the cause was found.
@@ -109,15 +115,18 @@ struct NodeSeen {
 }
 
 impl BehindOthers {
-    /// Adds a replica with this demand. Returns whether it is one whose room can be counted.
-    pub fn join(&mut self, demand: &Arc<Demand>) -> bool {
+    /// Adds a replica with this demand. Returns what `leave` needs to tell what is charged to the replica from now on. `None`
+    /// if its room cannot be counted: it is not added.
+    pub fn join(&mut self, demand: &Arc<Demand>) -> Option<Charges> {
         let class = match self.by_demand.get(demand) {
             Some(class) => *class,
-            None if kinds_of_tasks(demand).next().is_none() => return false,
+            None if kinds_of_tasks(demand).next().is_none() => return None,
             None => self.add_class(Class {
                 demand: Arc::clone(demand),
                 replicas: 0,
                 blame: IN_TURN,
+                charged: Charges::new(),
+                since: self.passed,
                 kinds: SmallVec::new(),
                 is_changed: true,
             }),
@@ -125,16 +134,19 @@ impl BehindOthers {
         let class = &mut self.classes[class];
         class.replicas += 1;
         self.replicas += 1;
-        *self.by_blame.entry(class.blame).or_default() += 1;
-        true
+        class.charge(self.passed);
+        Some(class.charged.clone())
     }
 
-    /// Removes a replica that `join` added.
-    pub fn leave(&mut self, demand: &Arc<Demand>) {
+    /// Removes a replica that `join` added, and tells what was charged to it. `before` is what `join` returned.
+    pub fn leave(&mut self, demand: &Arc<Demand>, before: &Charges) -> Charges {
         let class = &mut self.classes[self.by_demand[demand]];
         class.replicas -= 1;
         self.replicas -= 1;
-        *self.by_blame.get_mut(&class.blame).expect("the replica was counted") -= 1;
+        class.charge(self.passed);
+        // Causes are only added, at the end.
+        let before = before.iter().map(|(_, time)| *time).chain(std::iter::repeat(0));
+        class.charged.iter().zip(before).map(|((blame, time), before)| (*blame, time - before)).collect()
     }
 
     /// Tells that a node is about to change. `before` is its account until now, or `None` if the node is new.
@@ -150,12 +162,12 @@ impl BehindOthers {
         }
     }
 
-    /// The number of replicas whose wait is charged to each cause while the nodes are in this state.
-    pub fn by_blame(&mut self, nodes: &[NodeAccount]) -> impl Iterator<Item = (Blame, u64)> + '_ {
+    /// Charges this time, in nanoseconds, to each replica. The nodes are in this state all the while.
+    pub fn pass(&mut self, nodes: &[NodeAccount], time: u64) {
         if self.replicas > 0 {
             self.follow(nodes);
         }
-        self.by_blame.iter().map(|(blame, replicas)| (*blame, *replicas)).filter(|(_, replicas)| *replicas > 0)
+        self.passed += time;
     }
 
     fn add_class(&mut self, class: Class) -> usize {
@@ -185,8 +197,7 @@ impl BehindOthers {
             }
             let blame = class.cause();
             if blame != class.blame {
-                *self.by_blame.entry(class.blame).or_default() -= class.replicas;
-                *self.by_blame.entry(blame).or_default() += class.replicas;
+                class.charge(self.passed);
                 class.blame = blame;
             }
         }
@@ -209,6 +220,15 @@ impl BehindOthers {
     }
 }
 
+/// Adds this time to what was charged to a cause.
+pub(super) fn add_charge<B: PartialEq>(charged: &mut Vec<(B, u64)>, blame: B, time: u64) {
+    match charged.iter_mut().find(|(known, _)| *known == blame) {
+        _ if time == 0 => {}
+        Some((_, sum)) => *sum += time,
+        None => charged.push((blame, time)),
+    }
+}
+
 /// The number of this demand for GPUs.
 fn number_of(asked: &GpuDemand, gpus: &mut Vec<GpuDemand>) -> usize {
     gpus.iter().position(|known| known == asked).unwrap_or_else(|| {
@@ -218,6 +238,11 @@ fn number_of(asked: &GpuDemand, gpus: &mut Vec<GpuDemand>) -> usize {
 }
 
 impl Class {
+    /// Charges the time up to `now` to the cause that has been known since the last time.
+    fn charge(&mut self, now: u64) {
+        add_charge(&mut self.charged, self.blame, now - std::mem::replace(&mut self.since, now));
+    }
+
     fn count(&mut self, nodes: &[NodeAccount], gpus: &mut Vec<GpuDemand>) {
         let kind = |tasks: EqualTasks<'_>| {
             let mut kind = KindRoom {
@@ -379,14 +404,18 @@ mod tests {
             let mut nodes: Vec<NodeUse> = (0..draws.between(1, 4)).map(|_| draw_node(&mut draws)).collect();
             let mut account = accounts(&nodes);
             let mut behind = BehindOthers::default();
-            let mut waiting: Vec<Arc<Demand>> = Vec::new();
-            for _ in 0..20 {
+            let mut waiting: Vec<(Arc<Demand>, Charges, u64)> = Vec::new();
+            for passed in 0..20 {
                 for _ in 0..draws.between(0, 3) {
-                    waiting.push(Arc::new(draw_demand(&mut draws)));
-                    assert!(behind.join(waiting.last().expect("one was added")));
+                    let demand = Arc::new(draw_demand(&mut draws));
+                    let before = behind.join(&demand).expect("its room can be counted");
+                    waiting.push((demand, before, passed));
                 }
                 for _ in 0..draws.between(0, waiting.len().min(3) as u64) {
-                    behind.leave(&waiting.swap_remove(draws.between(0, waiting.len() as u64 - 1) as usize));
+                    let place = draws.between(0, waiting.len() as u64 - 1) as usize;
+                    let (demand, before, since) = waiting.swap_remove(place);
+                    let charged: u64 = behind.leave(&demand, &before).iter().map(|(_, time)| time).sum();
+                    assert_eq!(charged, passed - since, "seed {seed}: each time that passed is charged");
                 }
                 for _ in 0..draws.between(0, 2) {
                     let (id, at) = (draws.between(0, nodes.len() as u64 - 1) as usize, SimTime::ZERO);
@@ -397,10 +426,9 @@ mod tests {
                     nodes[id].state = draw_state(&mut draws);
                     account[id].set_state(at, nodes[id].state);
                 }
-                let expected: Vec<Option<Blame>> = waiting.iter().map(|of| cause_of_tried(of, &nodes)).collect();
-                let charged: u64 = behind.by_blame(&account).map(|(_, replicas)| replicas).sum();
-                assert_eq!(charged, waiting.len() as u64, "seed {seed}");
-                for (demand, expected) in waiting.iter().zip(expected) {
+                let expected: Vec<Option<Blame>> = waiting.iter().map(|(of, ..)| cause_of_tried(of, &nodes)).collect();
+                behind.pass(&account, 1);
+                for ((demand, ..), expected) in waiting.iter().zip(expected) {
                     let Some(expected) = expected else { continue };
                     let class = &behind.classes[behind.by_demand[demand]];
                     assert_eq!(class.blame, expected, "seed {seed}: {demand:?} on {nodes:?}");

@@ -8,17 +8,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::behind::BehindOthers;
+use super::behind::{BehindOthers, Charges};
 pub use super::cause::{Blame, Shortages};
 use super::cause::{hides_others, is_of_state};
 use super::node_account::NodeAccount;
 use super::task_room::{Room, kinds_of_tasks};
 use dryrack_event::{Histogram, Reason, Refusal};
 use dryrack_ids::NodeId;
-use dryrack_units::{SimDuration, SimTime};
+use dryrack_units::SimTime;
 use dryrack_workload::{Demand, DemandKind, JobSpec};
 
-/// The total wait of all replicas in nanoseconds, by cause.
+/// The total wait in nanoseconds, by cause, of all replicas but those that can never run: whatever they wait for, it is not what
+/// the others wait for, and their waits last as long as the run does.
 #[derive(Default)]
 pub struct WaitAccount {
     waited: BTreeMap<Blame, u128>,
@@ -26,6 +27,8 @@ pub struct WaitAccount {
     limited: BTreeMap<(Reason, Option<String>), u128>,
     /// The time before a decision gave a reason.
     pub unexplained: u128,
+    /// The total wait of the replicas that can never run, which is in no other sum.
+    pub never_run: u128,
     /// The part of the waits that came after a first place: replicas that were preempted or lost, and waited again.
     pub again: WaitsAgain,
     /// The replicas whose last hold says only that they are behind others. Their waits are charged as time passes.
@@ -74,8 +77,9 @@ impl WaitAccount {
         (limited > 0 && limited * 2 >= all).then(|| (named, limited as f64 / all as f64))
     }
 
-    pub(super) fn charge(&mut self, job: &JobSpec, blame: Option<Blame>, length: SimDuration) {
-        let length = u128::from(length.as_nanos());
+    /// Adds a wait of a replica of this job, in nanoseconds.
+    pub(super) fn charge(&mut self, job: &JobSpec, blame: Option<Blame>, length: u64) {
+        let length = u128::from(length);
         if let Some(Blame::One(reason)) = blame.filter(|_| length > 0)
             && reason.is_of_limit()
         {
@@ -87,23 +91,21 @@ impl WaitAccount {
         }
     }
 
-    /// Adds a replica behind others. Returns whether its wait is charged as time passes.
-    pub(super) fn join(&mut self, job: &JobSpec) -> bool {
+    /// Adds a replica behind others. Returns what `leave` needs. `None` if its wait is not charged as time passes.
+    pub(super) fn join(&mut self, job: &JobSpec) -> Option<Charges> {
         self.behind.join(&job.demand)
     }
 
-    /// Removes a replica whose wait was charged as time passed.
-    pub(super) fn leave(&mut self, job: &JobSpec) {
-        self.behind.leave(&job.demand);
+    /// Removes a replica behind others, and tells what was charged to it.
+    pub(super) fn leave(&mut self, job: &JobSpec, before: &Charges) -> Charges {
+        self.behind.leave(&job.demand, before)
     }
 
-    /// Charges the waits of the replicas behind others from `since` until `until`, a time in which no node changed.
+    /// Lets the replicas behind others wait from `since` until `until`, a time in which no node changed.
     pub(super) fn pass(&mut self, nodes: &[NodeAccount], since: SimTime, until: SimTime) {
-        let length = u128::from(until.since(since).as_nanos());
+        let length = until.since(since).as_nanos();
         if length > 0 {
-            for (blame, replicas) in self.behind.by_blame(nodes) {
-                *self.waited.entry(blame).or_default() += length * u128::from(replicas);
-            }
+            self.behind.pass(nodes, length);
         }
     }
 
@@ -118,7 +120,7 @@ impl WaitAccount {
     pub(super) fn forget(&mut self) {
         self.waited.clear();
         self.limited.clear();
-        self.unexplained = 0;
+        (self.unexplained, self.never_run) = (0, 0);
         self.again = WaitsAgain::default();
     }
 

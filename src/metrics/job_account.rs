@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::behind::Charges;
 use super::blame::Blame;
 use super::never_runs::NeverRuns;
 use dryrack_engine::Standing;
@@ -47,6 +48,15 @@ impl Standings {
     }
 }
 
+/// The waits of a replica that are not charged yet.
+#[derive(Default)]
+pub(super) struct OwnWaits {
+    /// By cause, in nanoseconds; without a cause, before a decision gave a reason.
+    pub(super) charged: Vec<(Option<Blame>, u64)>,
+    /// While the replica is behind others and its wait is charged as time passes: what was charged to its like before.
+    pub(super) behind: Option<Charges>,
+}
+
 pub struct ReplicaAccount {
     /// The time from which the replica should run: the submission of its job, or the time of the scale-up that added
     /// it.
@@ -75,8 +85,8 @@ pub struct ReplicaAccount {
     pub(super) refused_empty: Option<Reason>,
     /// While the replica waits, the cause to which its wait is charged.
     pub(super) blame: Option<Blame>,
-    /// Whether the replica is behind others and its wait is charged as time passes.
-    pub(super) is_behind: bool,
+    /// Its waits that are not charged yet.
+    pub(super) own_waits: Option<Box<OwnWaits>>,
     pub(super) waiting_since: SimTime,
 }
 
@@ -121,7 +131,7 @@ impl ReplicaAccount {
             never: None,
             refused_empty: None,
             blame: None,
-            is_behind: false,
+            own_waits: None,
             waiting_since: now,
         }
     }

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use dryrack_metrics::RunAccount;
 
-/// A limit for which jobs of a run wait for at least half of their waiting time.
+/// A limit for which jobs of a run wait for at least half of their waiting time. The waits of jobs that can never run do not
+/// count.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LimitedWaits {

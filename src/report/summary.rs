@@ -153,6 +153,9 @@ fn ran(accounts: &RunAccount, metrics: &Metrics) -> String {
     text
 }
 
+/// The waits that the line `because` leaves out.
+const WITHOUT_NEVER_RUN: &str = "; without jobs that can never run";
+
 fn waited(accounts: &RunAccount, metrics: &Metrics, heading: &Heading) -> String {
     let time = |name| match metrics.get(name) {
         Some(Value::Time(time)) => about(time),
@@ -182,7 +185,8 @@ fn waited(accounts: &RunAccount, metrics: &Metrics, heading: &Heading) -> String
     }
     text.push_str(&again(accounts));
     let waits = accounts.waits.by_blame();
-    text.push_str(&because(&waits, accounts.waits.unexplained));
+    let uncounted = if accounts.waits.never_run > 0 { WITHOUT_NEVER_RUN } else { "" };
+    text.push_str(&because(&waits, accounts.waits.unexplained, uncounted));
     text + &still_waiting(accounts)
 }
 
@@ -237,8 +241,8 @@ fn again(accounts: &RunAccount) -> String {
 }
 
 /// A line such as `because    67% insufficient_gpus, 30% insufficient_cpu, 3% other reasons`: shares of the total wait.
-/// `undecided` is the time before a decision gave a reason.
-fn because(waits: &[(Blame, u128)], undecided: u128) -> String {
+/// `undecided` is the time before a decision gave a reason, and `uncounted` says whose waits are not in it.
+fn because(waits: &[(Blame, u128)], undecided: u128, uncounted: &str) -> String {
     let total = waits.iter().map(|(_, waited)| waited).sum::<u128>() + undecided;
     let percent = |waited: u128| (waited * 100 + total / 2) / total.max(1);
     let named: Vec<&(Blame, u128)> =
@@ -256,7 +260,7 @@ fn because(waits: &[(Blame, u128)], undecided: u128) -> String {
     if undecided > 0 {
         shares.push(format!("{undecided}% before a decision"));
     }
-    format!("because    {}\n", shares.join(", "))
+    format!("because    {}{uncounted}\n", shares.join(", "))
 }
 
 /// A line such as `started    4m2s on average after submission, half …`.

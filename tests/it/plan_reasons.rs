@@ -7,6 +7,7 @@ use crate::cli::{stderr, stdout, written};
 trials! {
     Nothing: [
         a_limit_for_which_jobs_wait_is_named_instead_of_larger_values,
+        a_limit_that_only_keeps_jobs_out_for_ever_is_no_reason_against_more_nodes,
         jobs_that_can_never_run_are_named_first_although_the_constraints_allow_them,
         jobs_that_fail_or_reach_a_limit_have_a_column,
         a_spot_fleet_that_no_job_may_use_is_named,
@@ -50,6 +51,36 @@ fn a_limit_for_which_jobs_wait_is_named_instead_of_larger_values() {
     std::fs::write(dir.path().join("growing.yaml"), few).expect("a folder of our own");
     let said = stdout(dir.path(), &["plan", "growing.yaml"], 0);
     assert!(said.contains("Add larger values to its factors.") && !said.contains("due to a limit"), "{said}");
+}
+
+/// The waits of `long`, which exceeds the limit of its partition, last as long as the run: 8 * 24 h. The jobs that come every
+/// half an hour and take one need two nodes, and three with 20% more load.
+fn a_limit_that_only_keeps_jobs_out_for_ever_is_no_reason_against_more_nodes() {
+    let base = "\
+scenario: Jobs of an hour, and eight that can never run
+params: {workers: 1}
+until: 1d
+unplaced: ignore
+profile: slurm-22.05
+slurm: {partitions: [{name: main, default: true, max_time: 2h}]}
+nodes: [{name: w, machine: a100-80g-x2, count: \"${workers}\"}]
+jobs:
+  - {name: train, arrivals: {every: 30m}, gpus: 2, duration: 1h, time_limit: 1h}
+  - {name: long, count: 8, gpus: 2, duration: 1h, time_limit: 3h}
+";
+    let plan = "plan: How many?\nscenario: base.yaml\nfactors: {workers: [2]}\nminimize: gpus\n\
+                constraints: [p95(queue_wait) <= 30m]\nhorizon: {months: 2, growth: 20%/month}\n";
+    let few = "plan: How many?\nscenario: base.yaml\nfactors: {workers: [1]}\nset: {load: 55%}\nminimize: gpus\n\
+               constraints: [p95(queue_wait) <= 30m]\n";
+    let dir = written(&[("base.yaml", base), ("plan.yaml", plan), ("few.yaml", few)]);
+    let said = stdout(dir.path(), &["plan", "plan.yaml"], 0);
+    assert!(said.contains("With 10% more load, p95(queue_wait) <= 30m fails"), "{said}");
+    assert!(said.contains("In month 1, with 20% more load, p95(queue_wait) <= 30m fails"), "{said}");
+    assert!(said.contains("Add larger values to its factors."), "{said}");
+    assert!(!said.contains("do not help") && !said.contains("due to a limit"), "{said}");
+    let said = stdout(dir.path(), &["plan", "few.yaml"], 1);
+    assert!(said.contains("p95(queue_wait) <= 30m fails. Each of"), "{said}");
+    assert!(!said.contains("do not help") && !said.contains("due to a limit"), "{said}");
 }
 
 /// One of 20 jobs asks for a GPU that no node has.

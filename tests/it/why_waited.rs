@@ -5,6 +5,7 @@ use crate::cli::{stdout, written};
 trials! {
     Nothing: [
         time_is_charged_to_what_would_have_ended_the_wait,
+        waits_of_jobs_that_can_never_run_are_not_charged,
     ]
 }
 
@@ -102,6 +103,28 @@ jobs:
         "71% insufficient_gpus, 29% queue_order",
     ),
 ];
+
+/// `never` asks for more GPUs than the node has. Only `head` counts, although it too still waits at the end.
+fn waits_of_jobs_that_can_never_run_are_not_charged() {
+    let scenario = "\
+scenario: A job that can never run waits behind one that can
+profile: fifo
+until: 5h
+unplaced: ignore
+nodes: [{name: n, machine: a100-80g-x8}]
+jobs:
+  - {name: long, gpus: 8, cpus: 1, duration: 10h}
+  - {name: head, at: 1h, gpus: 8, cpus: 1, duration: 1h}
+  - {name: never, at: 1h, gpus: 16, cpus: 1, duration: 1h}
+";
+    let dir = written(&[("s.yaml", scenario)]);
+    let text = stdout(dir.path(), &["run", "s.yaml", "--report", "r"], 0);
+    assert!(text.contains("1 of 3 jobs can never run: "), "{text}");
+    assert!(text.contains("because    100% insufficient_gpus; without jobs that can never run\n"), "{text}");
+    let json = std::fs::read_to_string(dir.path().join("r/report.json")).expect("it was written");
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json["waited_seconds_by_reason"], serde_json::json!({"insufficient_gpus": 4.0 * 3600.0}));
+}
 
 fn time_is_charged_to_what_would_have_ended_the_wait() {
     for (title, rest, shares) in CASES {

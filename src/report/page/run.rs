@@ -433,7 +433,9 @@ impl RunReport<'_> {
             .collect();
         if !rows.is_empty() {
             let header = ["reason", "meaning", "hours waited", "share"];
-            text.push_str(&table("Waiting time, by the resource or event that it waited for", &header, &rows));
+            let without = if self.accounts.waits.never_run > 0 { ", without jobs that can never run" } else { "" };
+            let title = format!("Waiting time, by the resource or event that it waited for{without}");
+            text.push_str(&table(&title, &header, &rows));
         }
         text + &self.unplaced()
     }
