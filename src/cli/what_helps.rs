@@ -351,7 +351,8 @@ fn untried_profiles(profile: &str, filters: &[&str]) -> String {
 
 /// The change with which most of the replicas can run that can never run now, as a sentence.
 fn never_text(savings: &[Saving], never: u64) -> String {
-    let with = savings.iter().filter_map(|saving| Some((saving.never?, &saving.change.what)));
+    let same_jobs = savings.iter().filter(|saving| saving.change.keeps_jobs());
+    let with = same_jobs.filter_map(|saving| Some((saving.never?, &saving.change.what)));
     match with.min_by_key(|(left, _)| *left).filter(|(left, _)| *left < never) {
         Some((0, what)) => format!("With {what}, all of them can run."),
         Some((left, what)) => format!("With {what}, all but {left} of them can run."),
@@ -443,6 +444,20 @@ mod tests {
             ended_early: Some(0),
             fault: None,
         }
+    }
+
+    /// With 10% less load, 51 of 486 jobs that can never run are not there.
+    #[test]
+    fn fewer_jobs_let_none_run() {
+        let with = |what: &str, set: &str, never: u64| {
+            let mut saving = saving(what, 1.0, None);
+            (saving.change.set, saving.never) = (vec![set.to_string()], Some(never));
+            saving
+        };
+        let less = || with("10% less load", "load=90%", 435);
+        assert_eq!(never_text(&[less()], 486), "No single change that was tried lets one of them run.");
+        let more = with("twice the RAM in each node", "nodes.n.ram=4TiB", 440);
+        assert_eq!(never_text(&[less(), more], 486), "With twice the RAM in each node, all but 440 of them can run.");
     }
 
     #[test]

@@ -28,6 +28,13 @@ pub struct Change {
     pub profile: Option<String>,
 }
 
+impl Change {
+    /// Whether the same jobs are submitted with it. If there are fewer, fewer can never run, although it lets none run.
+    pub fn keeps_jobs(&self) -> bool {
+        !self.set.iter().any(|set| set.starts_with("load="))
+    }
+}
+
 /// What a change saves.
 #[derive(Clone, Debug)]
 pub struct Saving {
