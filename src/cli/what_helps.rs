@@ -89,8 +89,11 @@ pub fn what_helps(args: &WhatHelpsArgs, format: Format) -> ExitResult {
     let title = &loaded.rehearsal.title;
     let profile = &loaded.rehearsal.profile.name;
     let untried = (!filters.is_empty()).then(|| untried_profiles(profile, &filters));
-    let found =
-        Found { args, title, base: &base, savings: &savings, seeds: &seeds, is_random, kinds_left_out, untried };
+    // With other seeds, other jobs may be in it.
+    let which = if seeds.len() > 1 && is_random { ", in the first run" } else { "" };
+    let in_warm_up = loaded.in_warm_up().map(|line| format!(" {line}{which}."));
+    let (base, savings, seeds) = (&base[..], &savings[..], &seeds[..]);
+    let found = Found { args, title, base, savings, seeds, is_random, kinds_left_out, untried, in_warm_up };
     if let Some(dir) = &args.out {
         found.write(dir)?;
     }
@@ -181,6 +184,8 @@ struct Found<'a> {
     kinds_left_out: usize,
     /// Why no other profile was tried.
     untried: Option<String>,
+    /// What the hours leave out because of a warm-up.
+    in_warm_up: Option<String>,
 }
 
 impl Found<'_> {
@@ -250,7 +255,8 @@ impl Found<'_> {
             kinds => format!(" One more node was not tried for {} of nodes.", counted(kinds, "further kind")),
         };
         let early = early_text(self.savings);
-        format!("{of}{never}{best}{early}{left_out}{}", self.untried.as_deref().unwrap_or_default())
+        let [untried, in_warm_up] = [&self.untried, &self.in_warm_up].map(|text| text.as_deref().unwrap_or_default());
+        format!("{of}{never}{best}{early}{left_out}{untried}{in_warm_up}")
     }
 
     /// The cells of each row: the change, the hours saved, their share, the 95th percentile, and the flags. The first row is

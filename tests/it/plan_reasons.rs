@@ -8,6 +8,7 @@ trials! {
     Nothing: [
         a_limit_for_which_jobs_wait_is_named_instead_of_larger_values,
         a_limit_that_only_keeps_jobs_out_for_ever_is_no_reason_against_more_nodes,
+        what_helps_says_what_a_warm_up_leaves_out,
         jobs_that_can_never_run_are_named_first_although_the_constraints_allow_them,
         jobs_that_fail_or_reach_a_limit_have_a_column,
         a_spot_fleet_that_no_job_may_use_is_named,
@@ -81,6 +82,27 @@ jobs:
     let said = stdout(dir.path(), &["plan", "few.yaml"], 1);
     assert!(said.contains("p95(queue_wait) <= 30m fails. Each of"), "{said}");
     assert!(!said.contains("do not help") && !said.contains("due to a limit"), "{said}");
+}
+
+/// 10 jobs come at once and take an hour each on one node: 0 + 1 + ... + 9 = 45 h. Those of the first hour are not counted.
+fn what_helps_says_what_a_warm_up_leaves_out() {
+    let base = "\
+scenario: Ten jobs at once, and one before
+profile: fifo
+warm_up: 1h
+nodes: [{name: n, machine: a100-80g-x1}]
+jobs:
+  - {name: early, gpus: 1, duration: 1h}
+  - {name: job, at: 2h, count: 10, gpus: 1, duration: 1h}
+";
+    let dir = written(&[("base.yaml", base)]);
+    let said = stdout(dir.path(), &["what-helps", "base.yaml", "--out", "out"], 0);
+    assert!(said.contains("All replicas together wait 45.0 h with 1 seed."), "{said}");
+    let left_out =
+        "The figures leave out the first 1h (`warm_up`), and what is submitted or arrives then: 1 of 11 jobs.";
+    assert!(said.contains(left_out), "{said}");
+    let page = std::fs::read_to_string(dir.path().join("out/report.html")).expect("it was written");
+    assert!(page.contains("leave out the first 1h"), "the page says so too");
 }
 
 /// One of 20 jobs asks for a GPU that no node has.
