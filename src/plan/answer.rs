@@ -9,6 +9,7 @@ use super::cases::{cells_of_a_case, other_cases, worst_case};
 use super::choices::more;
 use super::equal_speeds::EqualSpeeds;
 use super::horizon_cost::on_average;
+use super::interrupted::interrupted;
 use super::left_undone::{leaves_jobs_unfinished, left_undone, limit_sentence};
 use super::limits::{counts_jobs, limits_a_wait};
 use super::order::unordered;
@@ -181,7 +182,7 @@ pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&SearchRes
                 0 => format!("The plan has no constraints. It was run with {seeds}."),
                 asked => format!("It meets {} with {}.", all_of(asked), how_sure(plan, row)),
             };
-            let order = unordered(plan, comparison, objective, row);
+            let order = unordered(plan, comparison, objective, row) + &interrupted(plan, comparison, objective, row);
             match contradicted(plan, comparison, row) {
                 // Who reads only the first words would take it that all jobs are done.
                 None if leaves_jobs_unfinished(row) => {

@@ -48,6 +48,7 @@ mod horizon;
 mod horizon_cost;
 mod idle_factors;
 mod input_hash;
+mod interrupted;
 mod journal;
 mod left_undone;
 mod limits;

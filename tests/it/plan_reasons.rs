@@ -8,6 +8,7 @@ trials! {
     Nothing: [
         a_limit_for_which_jobs_wait_is_named_instead_of_larger_values,
         a_limit_that_only_keeps_jobs_out_for_ever_is_no_reason_against_more_nodes,
+        an_answer_whose_work_is_interrupted_says_how_often,
         what_helps_says_what_a_warm_up_leaves_out,
         jobs_that_can_never_run_are_named_first_although_the_constraints_allow_them,
         jobs_that_fail_or_reach_a_limit_have_a_column,
@@ -82,6 +83,42 @@ jobs:
     let said = stdout(dir.path(), &["plan", "few.yaml"], 1);
     assert!(said.contains("p95(queue_wait) <= 30m fails. Each of"), "{said}");
     assert!(!said.contains("do not help") && !said.contains("due to a limit"), "{said}");
+}
+
+/// `train` starts on the first spot instance, half an hour before it is taken away, and starts again on the second. An instance
+/// on demand has room for both jobs.
+fn an_answer_whose_work_is_interrupted_says_how_often() {
+    let base = "\
+scenario: A spot instance is taken away
+profile: dstack
+until: 12h
+currency: USD
+fleets:
+  spot:
+    nodes: 0..2
+    offers: [{name: a100, machine: a100-80g-x8, disk: 500GiB, price_per_hour: 25, provisioning: 2m}]
+jobs:
+  - {name: prepare, duration: 1h, resources: {gpu: 8}, spot_policy: auto}
+  - {name: train, at: 63m, duration: 1h, resources: {gpu: 8}, spot_policy: auto, retry: {on: interruption, for: 4h}}
+";
+    let offer = "name: a100, machine: a100-80g-x8, disk: 500GiB, provisioning: 2m";
+    let plan = format!(
+        "plan: Spot?\nscenario: base.yaml\nfactors:\n  kind:\n    values:\n      \
+         od: {{fleets.spot.offers.a100: {{{offer}, price_per_hour: 25}}}}\n      \
+         spot: {{fleets.spot.offers.a100: {{{offer}, price_per_hour: 5, spot: true, interrupted: 90m}}}}\n\
+         minimize: cost_per_month\nconstraints: [p95(start_wait) <= 45m]\n"
+    );
+    let dir =
+        written(&[("base.yaml", base), ("plan.yaml", &plan), ("dear.yaml", &plan.replace("hour: 5,", "hour: 50,"))]);
+    let said = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
+    let lost = "In a run, 1 running instance is lost, and jobs start again 1 time. Without interruptions, the cheapest that meets \
+                the constraint is kind=od.";
+    assert!(said.contains(lost), "{said}");
+    let json = std::fs::read_to_string(dir.path().join("out/plan.json")).expect("it was written");
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    assert!(json["short_answer"].as_str().is_some_and(|answer| answer.contains(lost)), "{json}");
+    let said = stdout(dir.path(), &["plan", "dear.yaml"], 0);
+    assert!(said.contains("kind=od (") && !said.contains("start again"), "{said}");
 }
 
 /// 10 jobs come at once and take an hour each on one node: 0 + 1 + ... + 9 = 45 h. Those of the first hour are not counted.
