@@ -9,9 +9,10 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use dryrack_engine::{Progress, Rehearsal};
-use dryrack_event::{Event, Input, Sink};
+use dryrack_event::{Event, Input, Reason, Sink};
 use dryrack_expect::{Comparison, Expectation, ExpectationKind, Subject, Verdict};
 use dryrack_ids::{AttemptId, JobId};
+use dryrack_metrics::judge_arrivals;
 use dryrack_outside::{IdleProcess, NotStarted, Session};
 use dryrack_rehearse::{rehearse, rehearse_decided};
 use dryrack_scenario::{Loaded, Options, Outside, load_text};
@@ -24,6 +25,10 @@ const UNSAFE: &str = "unsafe: ";
 
 /// The beginning of a word about a job that was late: whether it had waited, and whether it ended later.
 const LATE: &str = "late: ";
+
+/// The beginning of a word about a reason of a wait, and of one about a reason of an own filter.
+const BECAUSE: &str = "because ";
+const BECAUSE_OWN: &str = "because own ";
 
 /// The word for a job that is on its nodes, and the beginning of the word for one that waits.
 const PLACED: &str = "placed";
@@ -40,17 +45,27 @@ pub struct Failing {
     /// Words that describe the failure: the state of the job when the expectation was broken, or in which direction a
     /// number was wrong.
     how: BTreeSet<String>,
+    /// Whether each job of the file can run under the file's own profile if all nodes are ready and empty.
+    each_can_run: bool,
 }
 
 impl Failing {
     /// Whether `other` is a failure of the same entry that adds nothing new: its words must be a subset of these words,
-    /// so a job may wait only for reasons for which it waits here. If a safety rule is broken here, it must also be
-    /// broken there, and a job that ran too late because it had waited must have waited there.
+    /// so a job may wait only for reasons for which it waits here, and if it has one here, it must have one there. If a
+    /// safety rule is broken here, it must also be broken there, a job that ran too late because it had waited must have
+    /// waited there, and each own filter that refused it here must refuse it there. If each job can run here, each can there.
     fn is_met_by(&self, other: &Failing) -> bool {
         let is_same = self.entry == other.entry;
-        let must_stay = |word: &&String| word.starts_with(UNSAFE) || word.starts_with(LATE);
+        let must_stay = |word: &&String| [UNSAFE, LATE, BECAUSE_OWN].iter().any(|kind| word.starts_with(kind));
         let has_all = self.how.iter().filter(must_stay).all(|word| other.how.contains(word));
-        is_same && has_all && self.how.is_empty() == other.how.is_empty() && other.how.is_subset(&self.how)
+        let has_reason = |how: &BTreeSet<String>| how.iter().any(|word| word.starts_with(BECAUSE));
+        let keeps_a_reason = !has_reason(&self.how) || has_reason(&other.how);
+        is_same
+            && has_all
+            && keeps_a_reason
+            && (other.each_can_run || !self.each_can_run)
+            && self.how.is_empty() == other.how.is_empty()
+            && other.how.is_subset(&self.how)
     }
 }
 
@@ -181,12 +196,14 @@ fn judged(
         }
     };
     let judged = expectations.iter().zip(&rehearsed.verdicts);
+    let each_can_run = each_can_run(&rehearsal);
     let broken = judged.clone().filter(|(_, verdict)| !verdict.passed).map(|(expectation, verdict)| Failing {
         name: Arc::clone(&verdict.name),
         entry: Arc::clone(&expectation.entry),
         expected: verdict.expected.clone(),
         happened: verdict.happened.clone(),
         how: how(expectation, verdict, &standings),
+        each_can_run,
     });
     Ok(Failures {
         failing: failed.into_iter().chain(broken).collect(),
@@ -197,6 +214,12 @@ fn judged(
     })
 }
 
+/// Whether each job can run if all nodes are ready and empty. A scheduler in another process does not say so itself.
+fn each_can_run(rehearsal: &Rehearsal) -> bool {
+    let jobs: Vec<_> = rehearsal.arrivals.iter().map(|arrival| (arrival.at, &*arrival.spec)).collect();
+    judge_arrivals(rehearsal, &jobs, jobs.len()).iter().all(|judgement| judgement.never.is_none())
+}
+
 /// The failure of a program, in the form of an expectation that has the name of the fault.
 fn of_program(failure: &dryrack_outside::Failure) -> Failing {
     let name: Arc<str> = failure.fault.name().into();
@@ -205,6 +228,7 @@ fn of_program(failure: &dryrack_outside::Failure) -> Failing {
         entry: Arc::clone(&name),
         name,
         expected: "the scheduler outside decides to the end".to_string(),
+        each_can_run: false,
         happened: printable(&failure.text).into_owned(),
     }
 }
@@ -261,6 +285,12 @@ fn without_numbers(happened: &str) -> String {
         false => "#".to_string(),
     };
     clause.split_whitespace().map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// The word for a reason.
+fn because(reason: Reason) -> String {
+    let beginning = if matches!(reason, Reason::Own(_)) { BECAUSE_OWN } else { BECAUSE };
+    format!("{beginning}{reason}")
 }
 
 /// The job that decides an expectation about a state.
@@ -343,14 +373,14 @@ impl Sink for Standings<'_> {
         let words = match event {
             Event::Held { refusal, reasons, .. } => {
                 let mut words = vec![format!("{HELD}{refusal:?}")];
-                words.extend(reasons.iter().map(|(reason, _)| format!("because {reason}")));
+                words.extend(reasons.iter().map(|(reason, _)| because(reason)));
                 words
             }
             Event::Placed { .. } => vec![PLACED.to_string()],
             Event::Moved { to, .. } if to.holds_claim() => vec![PLACED.to_string()],
             Event::Moved { to, .. } => vec![to.name().to_string()],
             Event::Ended { outcome, .. } => vec![outcome.name().to_string()],
-            Event::Retry { because, .. } => vec!["retried".to_string(), format!("because {because}")],
+            Event::Retry { because, .. } => vec!["retried".to_string(), self::because(*because)],
             Event::ReplicaAdded { .. } => vec!["waiting".to_string()],
             Event::SafetyBroken { what, .. } => {
                 return self.broken.push((at, attempt.job, format!("{UNSAFE}{what:?}")));

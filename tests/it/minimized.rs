@@ -11,6 +11,7 @@ trials! {
     Nothing: [
         a_report_is_minimized_under_the_profile_that_shows_it,
         a_job_that_was_late_because_it_waited_still_waits,
+        a_job_that_an_own_filter_refused_is_refused_by_it_still,
         what_cannot_be_minimized_is_said_and_nothing_is_written,
         profiles_are_compared_to_the_first_decision_that_differs,
         what_cannot_be_compared_is_said,
@@ -18,6 +19,7 @@ trials! {
     ]
     Python: [
         programs_are_compared_with_profiles,
+        a_job_that_a_program_leaves_waiting_still_waits_for_others,
     ]
 }
 
@@ -72,6 +74,32 @@ fn a_job_that_was_late_because_it_waited_still_waits() {
     assert!(said.contains("  now     0s pending (queue_order), 30m pending (insufficient_gpus), 1h running"), "{said}");
     let less = read(&dir.path().join("less.yaml"));
     assert!(less.contains("count: 7, gpus: 1, duration: 30m") && less.contains("gpus: 2, duration: 1h"), "{less}");
+}
+
+/// The job fits on no node: one is full, the others are slow. Without the label it would wait for GPUs alone, which is not what was
+/// reported.
+fn a_job_that_an_own_filter_refused_is_refused_by_it_still() {
+    let dir = empty();
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).expect("a folder of our own");
+    write(
+        "slow.profile.yaml",
+        "base: first-fit\nname: slow\ntitle: No jobs of two GPUs in the slow pool\nhistoric: true\nscheduler:\n  filters:\n    - \
+         {stage: picked}\n    - {stage: labels}\n    - {stage: ready}\n    - {stage: compatible}\n    - {filter: of_pool, unless: 'node.labels.pool == \
+         \"slow\" && job.gpus > 1', because: slow_pool}\n    - {stage: resources}\n",
+    );
+    write(
+        "pool.yaml",
+        "scenario: A job for two GPUs\nprofile: slow.profile.yaml\nnodes:\n  - {name: small, count: 3, gpus: [{type: l4, count: \
+         2}], labels: {pool: slow, zone: z}}\n  - {name: big, gpus: [{type: l4, count: 4}]}\njobs:\n  - {name: fill, gpus: 4}\n  - \
+         {name: one, count: 4, at: 5m, gpus: 1}\n  - {name: two, at: 7m, gpus: 2}\nexpect: [{name: runs, job: two, is: running, \
+         by: 10m}]\n",
+    );
+    stdout(dir.path(), &["minimize", "pool.yaml", "-o", "less.yaml"], 0);
+    let less = read(&dir.path().join("less.yaml"));
+    assert!(less.contains("pool: slow") && !less.contains("zone"), "{less}");
+    stdout(dir.path(), &["run", "less.yaml", "--out", "out"], 1);
+    let why = stdout(dir.path(), &["explain", "out/events.jsonl", "--job", "two", "--at", "10m"], 0);
+    assert!(why.contains("slow_pool"), "{why}");
 }
 
 fn what_cannot_be_minimized_is_said_and_nothing_is_written() {
@@ -173,6 +201,22 @@ jobs:
     assert!(said.contains("ended") || said.contains("the outside scheduler"), "{said}");
     let unknown = stderr(dir.path(), &["compare", "it.yaml", "--with", "fifo", "--with", "gpustack==0.6.7"], 2);
     assert!(unknown.contains("the nearest is gpustack==0.6.2"), "{unknown}");
+}
+
+/// The program says only that it decides. An empty fleet, or one without GPUs, would keep the job waiting too, but no scheduler could
+/// help it. By hand: four GPUs, of which another job has one.
+fn a_job_that_a_program_leaves_waiting_still_waits_for_others() {
+    let dir = empty();
+    let text = "scenario: An urgent job waits\nprofile: fifo\nnodes: [{name: big, gpus: [{type: l4, count: 4}]}, {name: small, gpus: \
+                [{type: l4, count: 2}]}]\njobs:\n  - {name: low, count: 3, gpus: 2, duration: 1h}\n  - {name: urgent, at: 10m, gpus: \
+                4, duration: 30m}\nexpect: [{name: up, job: urgent, is: running, by: 15m}]\n";
+    std::fs::write(dir.path().join("up.yaml"), text).expect("a folder of our own");
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/outside/first_fit.py");
+    let program = format!("python3 {}", example.display());
+    stdout(dir.path(), &["minimize", "up.yaml", "--outside", &program, "-o", "less.yaml"], 0);
+    let less = read(&dir.path().join("less.yaml"));
+    assert!(less.contains("{name: low, gpus: 1}") && less.contains("{name: urgent, gpus: 4}"), "{less}");
+    assert!(less.contains("{type: l4, count: 4}") && !less.contains("small"), "{less}");
 }
 
 /// The test uses a separate cache, in which nothing is installed.
