@@ -361,6 +361,7 @@ fn why_not(examination: &Examination, tasks: Tasks, ahead: &[HeldAhead], names: 
         Decision::Refuse { refusal, reasons } => {
             let head = match refusal {
                 Refusal::Unfit => "why not now",
+                Refusal::Never if reasons.contains(Reason::NotAPod) => "why never: it is tried on no node",
                 Refusal::Never => "why never: it would not fit on an empty fleet either",
             };
             let but = match ahead.first() {

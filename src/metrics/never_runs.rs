@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::gone_nodes::{times_of_loss, without_gone};
 use super::job_account::{JobAccount, ReplicaAccount};
 use dryrack_control::LastingLimits;
+use dryrack_control::pods::beyond_pods;
 use dryrack_engine::{Rehearsal, declared_fleet, refused_alone};
 use dryrack_event::{Histogram, Reason};
 use dryrack_fleet::{Fleet, Moment};
@@ -75,6 +76,11 @@ impl NeverFits {
         self.reason == Reason::DependencyNeverSatisfied
     }
 
+    /// Whether no pod can request what the job asks for, so that the fleet lacks nothing.
+    pub(super) fn is_of_no_pod(self) -> bool {
+        self.reason == Reason::NotAPod
+    }
+
     /// Why a gang does not fit.
     pub(super) fn of_gang(self, tasks: u32) -> String {
         if !self.has_suitable_nodes {
@@ -129,7 +135,14 @@ pub fn judge_jobs(rehearsal: &Rehearsal, jobs: &[&JobSpec], (now, pending): (Sim
     // The jobs of which nothing is known yet, and after each of them its forms with each choice of flavors.
     let mut forms: Vec<(usize, Cow<'_, JobSpec>)> = Vec::new();
     let stages = &rehearsal.profile.scheduler;
+    let places_pods = rehearsal.profile.flow.places_pods();
     for (place, job) in jobs.iter().enumerate() {
+        if places_pods && beyond_pods(job).is_some() {
+            // No node is asked, as in a run.
+            let never = NeverRuns::NoRoom(NeverFits::of(&Histogram::of(Reason::NotAPod, 1)));
+            judged.push(Judgement { never: Some(never), refused_empty: None });
+            continue;
+        }
         let demand = stages.demand_of(job);
         let mut judgement = match known.get(&demand) {
             Some(known) => *known,

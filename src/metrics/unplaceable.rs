@@ -11,7 +11,7 @@ use dryrack_event::Reason;
 use dryrack_fleet::{NodeShape, NodeState, offer_of};
 use dryrack_scheduler::lacks;
 use dryrack_units::{SimTime, counted};
-use dryrack_workload::Demand;
+use dryrack_workload::{BeyondPods, Demand};
 
 /// Jobs with a replica that could not run even if every node were ready and empty.
 #[derive(Default)]
@@ -120,6 +120,9 @@ impl UnplaceableAccount {
 
 fn lack(demand: &Demand, never: NeverRuns, shapes: &[&NodeShape]) -> String {
     let never = match never {
+        NeverRuns::NoRoom(never) if never.is_of_no_pod() => {
+            return demand.beyond_pods().map_or(Reason::NotAPod.text(), BeyondPods::text).to_string();
+        }
         NeverRuns::NoRoom(never) => never,
         NeverRuns::NotOfFlavors(never) => return never.of_flavors(),
         NeverRuns::KeptOut(reason) if reason.counts_what_runs() => {

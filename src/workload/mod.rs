@@ -8,6 +8,7 @@
 
 mod arrivals;
 mod batch;
+mod beyond_pods;
 mod demand;
 mod dependency;
 mod deployment;
@@ -33,6 +34,7 @@ mod utilization;
 
 pub use arrivals::{Arrivals, Spell};
 pub use batch::Batch;
+pub use beyond_pods::BeyondPods;
 pub use demand::{Demand, DemandKind, Gang, GpuDemand, GpuTake, Pick, TaskDemand, TaskGroup, TaskSet};
 pub use dependency::{Condition, Dependency};
 pub use deployment::{Backend, Deployment, GgufEstimate, ModelFacts, Strategy};

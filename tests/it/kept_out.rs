@@ -7,6 +7,7 @@ trials! {
         what_kueue_never_lets_run_is_found,
         what_may_run_in_a_later_state_of_kueue_is_not_said_to_never_run,
         the_smallest_number_of_a_range_counts_for_a_quota,
+        what_a_pod_cannot_request_is_named_before_and_after_a_run,
     ]
 }
 
@@ -112,5 +113,41 @@ fn the_smallest_number_of_a_range_counts_for_a_quota() {
         let said = stdout(dir.path(), &["run", "s.yaml"], i32::from(is_over));
         let because = "would exceed the quota of its project even if nothing else runs";
         assert_eq!(said.contains(because), is_over, "{text}{said}");
+    }
+}
+
+/// Half a GPU, and two nodes at once: `trace check`, a run and its explanation agree, and the named keys mend it.
+fn what_a_pod_cannot_request_is_named_before_and_after_a_run() {
+    let dir = empty();
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).expect("a folder of our own");
+    write(
+        "list.csv",
+        "job,submit_s,duration_s,gpus,gpu_milli,cpu_milli,nodes\nwhole,0,60,1,,1000,1\nhalf,1,60,1,500,1000,1\n",
+    );
+    write("apart.csv", "job,submit_s,duration_s,gpus,nodes\none,0,60,1,1\ntwo,1,60,2,2\n");
+    let scenario = |profile: &str, trace: &str| {
+        format!(
+            "scenario: A log under kube-scheduler\nprofile: {profile}\nnodes: [{{name: n, count: 2, machine: \
+             h100-80g-x8}}]\ntrace: {{format: csv, {trace}}}\nexpect: [p95(queue_wait) <= 1h]\n"
+        )
+    };
+    let half = "the job asks for a part of a GPU, and a pod requests whole GPUs (`gpu_shares: whole` in `trace:`";
+    let apart = "the job takes several nodes or tasks at once, and a pod of Kubernetes is one task on one node";
+    for profile in ["kubernetes-1.20", "kubernetes-1.35", "kubernetes-1.35-gang-scheduling"] {
+        for (file, job, because) in [("list.csv", "half", half), ("apart.csv", "two", apart)] {
+            write("s.yaml", &scenario(profile, &format!("file: {file}")));
+            for command in [&["trace", "check", "s.yaml"][..], &["run", "s.yaml", "--out", "out"]] {
+                let said = stdout(dir.path(), command, 1);
+                assert!(said.contains(&format!("1 of 2 jobs can never run: {because}")), "{profile}: {said}");
+            }
+            let said = stdout(dir.path(), &["explain", "out/events.jsonl", "--job", job], 0);
+            assert!(said.contains(because) && !said.contains("would fit"), "{profile}: {said}");
+        }
+    }
+    for (profile, trace) in [("kubernetes-1.35", "file: list.csv, gpu_shares: whole"), ("easy", "file: apart.csv")] {
+        write("s.yaml", &scenario(profile, trace));
+        for command in [&["trace", "check", "s.yaml"][..], &["run", "s.yaml"]] {
+            assert!(!stdout(dir.path(), command, 0).contains("can never run"), "{profile}");
+        }
     }
 }

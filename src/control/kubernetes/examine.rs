@@ -19,6 +19,7 @@ use dryrack_kubernetes::cycle::{self, Decision as Decided, Outcome, Plugin, Reas
 use dryrack_kubernetes::object::{Effect, Taint};
 use dryrack_scheduler::{Candidate, Decision, Examination, NodeFinding, Shortage, Verdict};
 use dryrack_units::{Bytes, Score};
+use dryrack_workload::BeyondPods;
 
 impl Kubernetes {
     /// Keeps a decision about a pod, if somebody wants it explained.
@@ -209,6 +210,18 @@ fn kept_out(core: &Core, refusal: &cycle::Refusal) -> Examination {
         decision: Decision::Refuse { refusal: Refusal::Unfit, reasons },
         nodes: (0..nodes).map(finding).collect(),
         message: Some(Arc::from(message)),
+    }
+}
+
+/// What no pod can request is tried on no node.
+pub(super) fn of_no_pod(core: &Core, index: ReplicaIndex) -> Examination {
+    let because = Reason::NotAPod;
+    let nodes = core.fleet.len();
+    let text = core.store.demand_of(index).beyond_pods().map_or(because.text(), BeyondPods::text);
+    Examination {
+        decision: Decision::Refuse { refusal: Refusal::Never, reasons: Histogram::of(because, nodes.max(1) as u32) },
+        nodes: (0..nodes).map(|node| NodeFinding::of(NodeId::new(node), Verdict::Never(because))).collect(),
+        message: Some(Arc::from(text)),
     }
 }
 

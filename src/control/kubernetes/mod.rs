@@ -368,7 +368,10 @@ impl Flow for Kubernetes {
         let pod = match self.pods.get(&index) {
             Some(_) if self.permits.holds(index) => return Some(self.examine_permit(core, index)),
             Some(record) if core.store[index].wait == Wait::Queue => Arc::clone(&record.info),
-            Some(_) | None => Arc::new(self.pod_of(core, index)?),
+            Some(_) | None => match self.pod_of(core, index) {
+                Some(pod) => Arc::new(pod),
+                None => return Some(examine::of_no_pod(core, index)),
+            },
         };
         Some(self.examine_pod(core, index, &pod))
     }

@@ -18,7 +18,7 @@ use dryrack_kubernetes::object::{
 use dryrack_kueue::objects as kueue;
 use dryrack_scheduler::{is_large_enough, is_of_type};
 use dryrack_units::{Bytes, GpuShare};
-use dryrack_workload::{Demand, DemandKind, GpuDemand, GpuTake, JobSpec, Pick, TaskDemand};
+use dryrack_workload::{BeyondPods, Demand, DemandKind, GpuDemand, JobSpec, Pick, TaskDemand};
 use smallvec::{SmallVec, smallvec};
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -108,7 +108,7 @@ pub fn pod_of_attempt(
 
 /// The pod of one replica, with its name. `None` if the demand asks for what a pod cannot request.
 pub fn pod_of(spec: &JobSpec, name: String, models: &BTreeMap<Arc<str>, &'static str>) -> Option<Pod> {
-    if spec.demand.task().is_none() || spec.demand.tasks != 1 {
+    if beyond_pods(spec).is_some() {
         return None;
     }
     let mut pod = match &spec.pod {
@@ -129,6 +129,12 @@ pub fn pod_of(spec: &JobSpec, name: String, models: &BTreeMap<Arc<str>, &'static
     Some(pod)
 }
 
+/// What a job asks for that a pod cannot request. A manifest requests what it states, for one task.
+pub fn beyond_pods(spec: &JobSpec) -> Option<BeyondPods> {
+    let is_of_one_task = spec.demand.task().is_some() && spec.demand.tasks == 1;
+    spec.demand.beyond_pods().filter(|_| !(is_of_one_task && has_manifest(spec)))
+}
+
 /// Whether the job states its pod. A job without a manifest may state parts of one.
 pub fn has_manifest(spec: &JobSpec) -> bool {
     spec.pod.as_ref().is_some_and(|pod| !pod.spec.containers.is_empty())
@@ -143,14 +149,8 @@ fn of_demand(demand: &Demand, models: &BTreeMap<Arc<str>, &'static str>) -> Opti
     if let Some(gpus) = &task.gpus {
         let of_model = gpus.models.iter().find_map(|model| models.get(model).copied());
         let name = of_model.unwrap_or("nvidia.com/gpu");
-        if gpus.take != GpuTake::Whole {
-            return None;
-        }
         requests.insert(Arc::from(name), quantity(gpus.count.to_string()));
         require_gpus(gpus, &mut terms);
-    }
-    if demand.pick.as_ref().is_some_and(Pick::is_of_gpus) {
-        return None;
     }
     let mut pod = Pod::default();
     let mut container = Container::default();
