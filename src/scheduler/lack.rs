@@ -5,17 +5,17 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use dryrack_catalog::dstack_gpu;
-use dryrack_fleet::{GpuShape, NodeShape};
+use dryrack_fleet::{GpuShape, NodeShape, Slice};
 use dryrack_nearest::hint;
 use dryrack_units::Bytes;
-use dryrack_workload::{Demand, DemandKind, GpuDemand, GpuTake};
+use dryrack_workload::{Demand, DemandKind, GpuDemand, GpuTake, Requirements};
 
 /// The requirements that no node meets, each as a clause such as "no node has GPU `a100` (did you mean `a100-80g`?)".
 /// If every single requirement is met somewhere, the list is empty. Then no node meets all of them, or the fleet is too
 /// small for all tasks together.
 ///
-/// For a job with `resources`, only the names of GPUs are checked. For a deployment, nothing is checked. Their other
-/// needs depend on more than the shape of a node.
+/// For a job with `resources`, the names of GPUs and the least amounts are checked. For a deployment, nothing is checked.
+/// Their other needs depend on more than the shape of a node.
 pub fn lacks(demand: &Demand, shapes: &[&NodeShape]) -> Vec<String> {
     let mut lacks = Vec::new();
     let task = match &demand.kind {
@@ -31,6 +31,9 @@ pub fn lacks(demand: &Demand, shapes: &[&NodeShape]) -> Vec<String> {
         DemandKind::Requirements(requirements) => {
             let names = requirements.gpu.as_ref().map_or(&[][..], |gpu| &gpu.names);
             lacks.extend(missing_types(names, shapes, is_of_dstack));
+            if lacks.is_empty() {
+                lacks.extend(too_large_for_instances(requirements, shapes));
+            }
             return lacks;
         }
     };
@@ -62,6 +65,41 @@ pub fn lacks(demand: &Demand, shapes: &[&NodeShape]) -> Vec<String> {
     let ram = shapes.iter().map(|shape| shape.ram_capacity()).max();
     let ram = ram.filter(|most| *most < task.ram).map(|most| told_apart(task.ram, most));
     lacks.extend(ram.map(|(asked, most)| too_large("of RAM", asked, most)));
+    lacks
+}
+
+/// The least amounts for each node of a job that no instance and no host has as a whole, such as "no instance or host has 16
+/// GPUs `a100-80g`, which one node of the job asks for (at most 8)".
+fn too_large_for_instances(wanted: &Requirements, shapes: &[&NodeShape]) -> Vec<String> {
+    let wholes: Vec<(&NodeShape, Slice)> =
+        shapes.iter().filter_map(|shape| Some((*shape, shape.slice(shape.total_blocks()?)?))).collect();
+    let too_large = |what: String, asked: String, most: String| {
+        format!("no instance or host has {asked} {what}, which one node of the job asks for (at most {most})")
+    };
+    let names = wanted.gpu.as_ref().map_or(&[][..], |gpu| &gpu.names);
+    let is_of = |gpu: &GpuShape| names.is_empty() || names.iter().any(|name| is_of_dstack(&gpu.model, name));
+    let has_type = |shape: &NodeShape| shape.gpus.first().is_some_and(is_of);
+    let mut lacks = Vec::new();
+    let gpus = wholes.iter().filter(|(shape, _)| has_type(shape)).map(|(_, slice)| slice.gpus).max();
+    if let (Some(asked), Some(most)) = (wanted.gpu.as_ref().and_then(|gpu| gpu.count.min), gpus)
+        && most < asked
+    {
+        let kind = if names.is_empty() { String::new() } else { format!(" `{}`", names.join("` or `")) };
+        lacks.push(too_large(format!("GPUs{kind}"), asked.to_string(), most.to_string()));
+    }
+    let cores = wholes.iter().map(|(_, slice)| slice.cpus).max();
+    if let (Some(asked), Some(most)) = (wanted.cpu.min, cores)
+        && most < asked
+    {
+        lacks.push(too_large("cores".to_string(), asked.to_string(), most.to_string()));
+    }
+    let ram = wholes.iter().map(|(_, slice)| slice.ram).max();
+    if let (Some(asked), Some(most)) = (wanted.memory.min, ram)
+        && most < asked
+    {
+        let (asked, most) = told_apart(asked, most);
+        lacks.push(too_large("of RAM".to_string(), asked, most));
+    }
     lacks
 }
 

@@ -8,6 +8,7 @@ trials! {
         what_may_run_in_a_later_state_of_kueue_is_not_said_to_never_run,
         the_smallest_number_of_a_range_counts_for_a_quota,
         what_a_pod_cannot_request_is_named_before_and_after_a_run,
+        what_no_instance_has_is_named_with_amounts,
     ]
 }
 
@@ -148,6 +149,35 @@ fn what_a_pod_cannot_request_is_named_before_and_after_a_run() {
         write("s.yaml", &scenario(profile, trace));
         for command in [&["trace", "check", "s.yaml"][..], &["run", "s.yaml"]] {
             assert!(!stdout(dir.path(), command, 0).contains("can never run"), "{profile}");
+        }
+    }
+}
+
+/// A job of 16 GPUs and 128 cores on one node. Most instances are of the cloud and have 96 cores; hosts have 512, or 64.
+fn what_no_instance_has_is_named_with_amounts() {
+    let dir = empty();
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).expect("a folder of our own");
+    write("list.csv", "job,submit_s,duration_s,gpus,cpu_milli,nodes\na,0,60,8,8000,1\nb,1,60,16,128000,1\n");
+    let host = |cpus: u32| {
+        format!(
+            "  own: {{blocks: 8, placement: cluster, hosts: [{{name: own, cpus: {cpus}, ram: 4TiB, gpus: [{{type: \
+             a100-80g, count: 8}}]}}]}}\n"
+        )
+    };
+    let cloud = "  cloud: {nodes: 0..12, blocks: 8, placement: cluster, offers: [{name: od, machine: a100-80g-x8}]}\n";
+    let gpus = "no instance or host has 16 GPUs, which one node of the job asks for (at most 8)";
+    let cores = ", and no instance or host has 128 cores, which one node of the job asks for (at most 64)";
+    for (fleets, because) in
+        [(host(512) + cloud, gpus.to_string()), (host(512), gpus.to_string()), (host(64), format!("{gpus}{cores}"))]
+    {
+        let text = format!(
+            "scenario: Instances\nprofile: easy\nfleets:\n{fleets}trace: {{format: csv, file: list.csv, run_on: \
+             instances}}\n"
+        );
+        write("s.yaml", &text);
+        for command in [&["trace", "check", "s.yaml"][..], &["run", "s.yaml"]] {
+            let said = stdout(dir.path(), command, 1);
+            assert!(said.contains(&format!("1 of 2 jobs can never run: {because}\n")), "{said}");
         }
     }
 }
