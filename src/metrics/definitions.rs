@@ -85,7 +85,7 @@ metrics! {
     "requests", "count": "requests to services for language models that arrived after the warm-up", "";
     "requests_unserved", "count": "of these, requests that had not ended at the end of the run", "";
     "requests_without_replica", "count": "of these, requests that arrived while no replica could take them, for example during a cold start", "";
-    "requests_repeated", "count": "times that a request began again because its replica was lost", "";
+    "requests_repeated", "count": "times that a request began again because its replica stopped or was lost", "";
     "ttft_p50_seconds", "s": "median time to first token: from the arrival of a request to its first token. A request without one counts as infinitely slow; an infinite value is null", "quantiles by nearest rank, rounded up by at most 0.4%";
     "ttft_p95_seconds", "s": "95th percentile of these times", "";
     "ttft_p99_seconds", "s": "99th percentile of these times", "";

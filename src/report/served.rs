@@ -87,7 +87,10 @@ pub(super) fn lines(accounts: &RunAccount, metrics: &Metrics) -> String {
         text.push_str(&format!("           {count} arrived while no replica could take them\n"));
     }
     if all.total.repeated > 0 {
-        text.push_str(&format!("           {} begun again after a replica was lost\n", thousands(all.total.repeated)));
+        text.push_str(&format!(
+            "           {} begun again elsewhere, because their replica stopped or was lost\n",
+            thousands(all.total.repeated)
+        ));
     }
     for (label, series) in
         [("TTFT", RequestSeries::Ttft), ("TPOT", RequestSeries::Tpot), ("latency", RequestSeries::Latency)]

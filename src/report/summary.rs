@@ -5,7 +5,7 @@ use anstyle::{AnsiColor, Style};
 use super::served;
 use super::timeline::{about, timeline};
 use dryrack_engine::Standing;
-use dryrack_event::{Outcome, Phase};
+use dryrack_event::{Outcome, Phase, Reason};
 use dryrack_expect::Verdict;
 use dryrack_ids::AttemptId;
 use dryrack_metrics::{
@@ -126,9 +126,15 @@ fn ran(accounts: &RunAccount, metrics: &Metrics) -> String {
     // The refused commits of a scheduler in another process are among its refused decisions below.
     let own_commits = accounts.outside.own_commits();
     let count_of = |name: &str| if name == "commits_refused" { own_commits } else { metrics.count(name) };
+    let (retry, retries) = match is_scaled(accounts) {
+        true => {
+            ("attempt after a first one (a retry or a scale-up)", "attempts after a first one (retries or scale-ups)")
+        }
+        false => ("retry", "retries"),
+    };
     let incidents = [
         ("preemptions", "preemption", "preemptions"),
-        ("retries", "retry", "retries"),
+        ("retries", retry, retries),
         ("commits_refused", "commit refused", "commits refused"),
         ("deadlines_expired", "deadline expired", "deadlines expired"),
         ("safety_broken", "time safety broken", "times safety broken"),
@@ -225,6 +231,12 @@ fn interval_line(accounts: &RunAccount) -> String {
     format!("interval   mean {} to {}{most} (95% confidence, from {of})\n", time(low), time(high))
 }
 
+/// Whether replicas may be stopped and started again because the number of replicas changes.
+fn is_scaled(accounts: &RunAccount) -> bool {
+    let by_reason = |replica: &ReplicaAccount| matches!(replica.reason, Some(Reason::ScaledDown | Reason::ScaledUp));
+    accounts.counted().any(|(_, job, replica)| job.spec.scaling.is_some() || by_reason(replica))
+}
+
 /// A line such as `again      29h00m in all, after preemptions and losses`; empty if nobody waited again.
 fn again(accounts: &RunAccount) -> String {
     let WaitsAgain { time, open } = accounts.waits.again;
@@ -237,7 +249,8 @@ fn again(accounts: &RunAccount) -> String {
         more => format!("; {more} replicas still do"),
     };
     let total = SimDuration::from_nanos(u64::try_from(time).unwrap_or(u64::MAX));
-    format!("again      {} in all, after preemptions or losses{open}\n", about(total))
+    let after = if is_scaled(accounts) { "preemptions, losses or scale-downs" } else { "preemptions or losses" };
+    format!("again      {} in all, after {after}{open}\n", about(total))
 }
 
 /// A line such as `because    67% insufficient_gpus, 30% insufficient_cpu, 3% other reasons`: shares of the total wait.

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
+use crate::cli::{stdout, written};
 use dryrack_codec::{decode_line, encode_line};
 use dryrack_engine::{Checks, Records, RunOptions, run};
 use dryrack_event::{RecordBody, Sink};
@@ -20,6 +21,7 @@ trials! {
         metrics_are_those_of_the_log,
         what_the_model_lacks_is_asked_for,
         a_bound_that_fails_because_of_a_cold_start_says_so,
+        what_is_scaled_down_is_not_called_lost,
         published_measurements_are_met_within_the_stated_error,
     ]
     Python: [
@@ -286,3 +288,43 @@ fn published_measurements_are_met_within_the_stated_error() {
 const DEEPSEEK: &str = "prefill: 11000 tokens/s\n      step: {base: 10ms, per_sequence: 304us}";
 /// The errors that docs/src/serving.md states: of the first benchmark, and of TTFT, TPOT and latency of the second one.
 const LARGEST_ERRORS: [f64; 4] = [0.02, 0.41, 0.14, 0.15];
+
+/// The service grows to four replicas, shrinks and grows again. Nothing is preempted, and nothing is lost.
+fn what_is_scaled_down_is_not_called_lost() {
+    let text = "\
+scenario: A service is scaled down and up again
+profile: dstack
+fleets: {own: {hosts: [{name: h, machine: h100-80g-x1, count: 4, disk: 500GiB}]}}
+until: 1h
+jobs:
+  - name: chat
+    resources: {gpu: 1, disk: 100GB..}
+    replicas: 1..4
+    scaling: {metric: rps, target: 4, window: 1m, scale_up_delay: 30s, scale_down_delay: 5m}
+    prepare: 90s
+    stop: 1s
+    serving:
+      prefill: 8000 tokens/s
+      step: {base: 15ms, per_sequence: 200us}
+      batching: chunked
+      kv_cache_tokens: 60000
+      max_sequences: 64
+      max_batched_tokens: 4096
+      requests:
+        rps: [{at: 0s, rps: 2}, {at: 10m, rps: 12}, {at: 20m, rps: 2}, {at: 35m, rps: 12}]
+        for: 50m
+        input_tokens: 600
+        output_tokens: 500
+";
+    let dir = written(&[("s.yaml", text)]);
+    let said = stdout(dir.path(), &["run", "s.yaml", "--out", "out"], 0);
+    let log = std::fs::read_to_string(dir.path().join("out/events.jsonl")).expect("it was written");
+    let again = log.matches("\"event\":{\"retry\":").count();
+    assert!(again > 0 && again == log.matches("\"because\":\"scaled_up\"").count(), "{again}");
+    assert!(
+        said.contains(&format!("incidents  {again} attempts after a first one (retries or scale-ups)\n")),
+        "{said}"
+    );
+    assert!(said.contains(" in all, after preemptions, losses or scale-downs\n"), "{said}");
+    assert!(said.contains(" begun again elsewhere, because their replica stopped or was lost\n"), "{said}");
+}
