@@ -1,6 +1,7 @@
 //! The result of a plan as text: the answer, what stands beside it, and the table of alternatives.
 
 use super::planning::Planning;
+use dryrack_expect::NEVER_RUNS_HELP;
 use dryrack_metrics::RUNS_FOR_A_TAIL;
 use dryrack_plan::{Comparison, Estimate, Row};
 use dryrack_report::{PlanGrowth, TimeLimit, UNFINISHED_JOBS, about, mean_jobs, table};
@@ -16,6 +17,10 @@ pub(super) fn plan_text(
 ) -> String {
     let left_out = left_out(planning, comparison);
     also.extend(&left_out);
+    let fails = comparison.rows.iter().filter_map(|row| row.broken.as_ref());
+    let fails = fails.filter(|broken| broken.happened.contains(" can never run")).count() > 0;
+    let help = format!("To mend this, {NEVER_RUNS_HELP}.");
+    also.extend((fails && answer.contains(" can never run")).then_some(&help));
     also.extend(growth.iter().flat_map(|growth| &growth.sentences));
     let text = human(&planning.plan, comparison, constraints, answer, &also);
     let months = growth.map_or(String::new(), |growth| format!("\n{}", table(&growth.header, &growth.rows)));

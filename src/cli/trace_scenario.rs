@@ -9,6 +9,7 @@ use super::exit::{Exit, ExitResult, Failure};
 use super::output::{Format, print, print_json, warn};
 use super::roots::options;
 use super::trace_source::Source;
+use dryrack_expect::{Expectation, ExpectationKind, NEVER_RUNS_HELP, Unplaced};
 use dryrack_metrics::{UnplaceableAccount, judge_arrivals};
 use dryrack_scenario::{ListFile, Loaded, Options, load};
 use dryrack_units::SimTime;
@@ -21,6 +22,8 @@ pub struct OnScenario {
     tasks: u64,
     pub account: UnplaceableAccount,
     assumed: Vec<String>,
+    /// Whether the scenario expects what jobs that can never run may break.
+    fails: bool,
 }
 
 impl OnScenario {
@@ -39,7 +42,13 @@ impl OnScenario {
         let gpus = rehearsal.nodes.iter().map(|node| node.spec.shape.gpus.len() as u64).sum();
         let profile = Arc::from(rehearsal.profile.name.as_str());
         let tasks = rehearsal.arrivals.len() as u64;
-        OnScenario { profile, gpus, tasks, account, assumed: loaded.assumed }
+        let is_of_waits = |expectation: &Expectation| match &expectation.what {
+            ExpectationKind::EachCanRun => true,
+            ExpectationKind::Metric(check) => check.unplaced == Unplaced::Fail,
+            _ => false,
+        };
+        let fails = loaded.expectations.iter().any(is_of_waits);
+        OnScenario { profile, gpus, tasks, account, assumed: loaded.assumed, fails }
     }
 
     /// What can never run, and what was assumed about names. A sentence on each line.
@@ -50,7 +59,11 @@ impl OnScenario {
             (None, _) => "each job can run if they are empty".to_string(),
         };
         let assumed: String = self.assumed.iter().map(|line| format!("{line}\n")).collect();
-        format!("{assumed}on the nodes of the scenario, under `{}`: {found}\n", self.profile)
+        let help = match self.account.jobs > 0 && self.fails {
+            true => format!("help: {NEVER_RUNS_HELP}\n"),
+            false => String::new(),
+        };
+        format!("{assumed}on the nodes of the scenario, under `{}`: {found}\n{help}", self.profile)
     }
 }
 

@@ -44,7 +44,16 @@ pub struct DecidedBy {
     pub at: Option<SimTime>,
 }
 
+/// What to do about jobs that can never run.
+pub const NEVER_RUNS_HELP: &str = "change these jobs, add a node that takes them, or write `unplaced: ignore` in the \
+    scenario, which leaves them out of bounds on waiting";
+
 impl Verdict {
+    /// Whether it fails because jobs can never run.
+    pub fn is_of_never_run(&self) -> bool {
+        !self.passed && self.happened.contains(" can never run")
+    }
+
     /// The expectation and what happened, in one line.
     pub fn why(&self) -> String {
         match self.passed {

@@ -28,7 +28,7 @@ pub use expectation::{
     Unplaced, Window,
 };
 pub use fold::{Fold, StateCondition, gpu_state_name, node_state_name};
-pub use judge::{DecidedBy, Judge, Verdict};
+pub use judge::{DecidedBy, Judge, NEVER_RUNS_HELP, Verdict};
 pub use metric::{COLD_START, NOT_DECIDED};
 pub use reproduction::{is_cured, judge_reproduction};
 pub use share::{SeedShare, ShareAt};

@@ -6,7 +6,7 @@ use super::served;
 use super::timeline::{about, timeline};
 use dryrack_engine::Standing;
 use dryrack_event::{Outcome, Phase, Reason};
-use dryrack_expect::Verdict;
+use dryrack_expect::{NEVER_RUNS_HELP, Verdict};
 use dryrack_ids::AttemptId;
 use dryrack_metrics::{
     Blame, Function, JobAccount, Metrics, ReplicaAccount, RunAccount, Series, Standings, Value, WaitsAgain,
@@ -70,6 +70,9 @@ pub fn summary(heading: &Heading, accounts: &RunAccount, metrics: &Metrics, verd
         text.push('\n');
         verdicts.iter().for_each(|verdict| text.push_str(&verdict_lines(verdict)));
         text.push_str(&starts_later(accounts, metrics, verdicts));
+        if verdicts.iter().any(Verdict::is_of_never_run) {
+            text.push_str(&format!("      help      {NEVER_RUNS_HELP}\n"));
+        }
     }
     text
 }

@@ -9,6 +9,7 @@ trials! {
         the_smallest_number_of_a_range_counts_for_a_quota,
         what_a_pod_cannot_request_is_named_before_and_after_a_run,
         what_no_instance_has_is_named_with_amounts,
+        the_way_to_leave_such_jobs_out_is_named_once,
     ]
 }
 
@@ -178,6 +179,33 @@ fn what_no_instance_has_is_named_with_amounts() {
         for command in [&["trace", "check", "s.yaml"][..], &["run", "s.yaml"]] {
             let said = stdout(dir.path(), command, 1);
             assert!(said.contains(&format!("1 of 2 jobs can never run: {because}\n")), "{said}");
+        }
+    }
+}
+
+/// Bounds on waiting fail because of a job that fits on no node, unless the scenario says otherwise.
+fn the_way_to_leave_such_jobs_out_is_named_once() {
+    let dir = empty();
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).expect("a folder of our own");
+    write(
+        "p.yaml",
+        "plan: How many?\nscenario: s.yaml\nfactors: {n: {set: nodes.n.count, values: [1, 2]}}\nminimize: gpus\nconstraints: \
+         [p95(queue_wait) <= 1h, max(queue_wait) <= 2h]\n",
+    );
+    for (unplaced, code) in [("", 1), ("unplaced: ignore\n", 0)] {
+        let text = format!(
+            "scenario: Too large\nnodes: [{{name: n, count: 1, machine: a100-80g-x2}}]\n{unplaced}jobs: [{{name: small, \
+             gpus: 1, duration: 1m}}, {{name: large, gpus: 3, duration: 1m}}]\nexpect: [p95(queue_wait) <= 1h, \
+             max(queue_wait) <= 2h]\n"
+        );
+        write("s.yaml", &text);
+        let commands = [&["run", "s.yaml"][..], &["test", "s.yaml"], &["plan", "p.yaml"]];
+        for (command, code) in
+            commands.into_iter().map(|command| (command, code)).chain([(&["trace", "check", "s.yaml"][..], 1)])
+        {
+            let said = stdout(dir.path(), command, code);
+            let times = said.matches("write `unplaced: ignore` in the scenario").count();
+            assert_eq!(times, usize::from(unplaced.is_empty()), "{command:?}: {said}");
         }
     }
 }

@@ -11,6 +11,7 @@ use super::case::{Case, CaseVerdict, Status, Tested};
 use super::outcome::Outcome;
 use super::plan::name;
 use crate::causes::Causes;
+use dryrack_expect::NEVER_RUNS_HELP;
 use dryrack_outside::KUBE_SCHEDULER;
 use dryrack_units::counted;
 use dryrack_yaml::Kind;
@@ -98,6 +99,10 @@ fn details(outcome: &Outcome<'_>) -> String {
         for case in cases.iter().filter(is_told) {
             text.push_str(&case_details(file, case));
         }
+    }
+    let cases = outcome.tested.iter().flat_map(|tested| &tested.cases);
+    if cases.flat_map(|case| &case.judged).any(|judged| judged.verdict.is_of_never_run()) {
+        text.push_str(&format!("\nhelp: {NEVER_RUNS_HELP}\n"));
     }
     text
 }
