@@ -4,6 +4,7 @@ use std::io::BufRead;
 use std::path::Path;
 
 use super::error::TraceError;
+use super::overlap::Counted;
 use super::row::TraceTask;
 use super::rows::{RowResult, Rows, Seen};
 use super::slurm::{Advance, LineRows, into_trace_error, next};
@@ -110,11 +111,11 @@ impl<R: BufRead> LineRows for JobcompRows<R> {
         &mut self.lines
     }
 
-    fn read_line(&mut self) -> Result<Option<RowResult>, TraceError> {
-        self.read().map(Some)
+    fn read_line(&mut self) -> Result<Option<Counted>, TraceError> {
+        Ok(Some((self.read()?, 1)))
     }
 
-    fn rest(&mut self) -> Option<RowResult> {
+    fn rest(&mut self) -> Option<Counted> {
         None
     }
 

@@ -81,6 +81,12 @@ impl Seen {
         self.tally.add_row();
         self.tally.add(why);
     }
+
+    /// Leaves out a row that states this many tasks.
+    pub(super) fn leave_out_tasks(&mut self, why: Oddity, tasks: u32) {
+        self.leave_out(why);
+        self.tally.add_tasks(why, tasks.saturating_sub(1));
+    }
 }
 
 /// The content of a row: a task, or the reason why the row is left out.

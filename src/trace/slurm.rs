@@ -19,9 +19,9 @@ use dryrack_planted::planted;
 use dryrack_units::SimDuration;
 
 use super::error::TraceError;
-use super::overlap::Overlap;
+use super::overlap::{Counted, Overlap};
 use super::row::{RunBasis, TraceTask};
-use super::rows::{RowResult, Rows, Seen};
+use super::rows::{Rows, Seen};
 use super::slurm_job::{BadJob, Job};
 use super::slurm_resources::{is_unknown, known};
 use super::tally::{Oddity, Tally};
@@ -94,7 +94,7 @@ impl<R: BufRead> SacctRows<R> {
     }
 
     /// Reads a row. Returns `None` if the row is held back, or is the header of another list that was joined.
-    fn read(&mut self) -> Result<Option<RowResult>, TraceError> {
+    fn read(&mut self) -> Result<Option<Counted>, TraceError> {
         let SacctRows { lines, header, overlap, columns, latest, users, .. } = self;
         let text = std::str::from_utf8(lines.bytes());
         let text = text.map_err(|_| lines.malformed(0, "a line of UTF-8", "other bytes"))?;
@@ -170,7 +170,7 @@ impl<R: BufRead> SacctRows<R> {
             latest.replace_range(.., date);
         }
         Ok(match row {
-            Err(Oddity::PartOfJobBefore) => Some(row),
+            Err(Oddity::PartOfJobBefore) => Some((row, 1)),
             _ => overlap.next([cluster, job.id, job.submit], [job.start, job.end], row),
         })
     }
@@ -197,9 +197,9 @@ pub(super) fn into_trace_error<T, R: BufRead>(
 pub(super) trait LineRows {
     fn lines(&mut self) -> &mut dyn Advance;
     /// The content of the line; `None` if it has no row of its own.
-    fn read_line(&mut self) -> Result<Option<RowResult>, TraceError>;
+    fn read_line(&mut self) -> Result<Option<Counted>, TraceError>;
     /// The rows that were held back until the end of the file.
-    fn rest(&mut self) -> Option<RowResult>;
+    fn rest(&mut self) -> Option<Counted>;
     fn seen(&mut self) -> &mut Seen;
 }
 
@@ -228,14 +228,14 @@ pub(super) fn next(rows: &mut impl LineRows) -> Option<Result<TraceTask, TraceEr
         };
         match row {
             Ok(None) => {}
-            Ok(Some(Ok(task))) => {
+            Ok(Some((Ok(task), _))) => {
                 rows.seen().keep(&task);
                 if task.gpu_models.len() > 1 {
                     rows.seen().tally.add(Oddity::SeveralModels);
                 }
                 return Some(Ok(task));
             }
-            Ok(Some(Err(why))) => rows.seen().leave_out(why),
+            Ok(Some((Err(why), tasks))) => rows.seen().leave_out_tasks(why, tasks),
             Err(fault) => return Some(Err(fault)),
         }
     }
@@ -246,14 +246,14 @@ impl<R: BufRead> LineRows for SacctRows<R> {
         &mut self.lines
     }
 
-    fn read_line(&mut self) -> Result<Option<RowResult>, TraceError> {
+    fn read_line(&mut self) -> Result<Option<Counted>, TraceError> {
         self.read()
     }
 
-    fn rest(&mut self) -> Option<RowResult> {
+    fn rest(&mut self) -> Option<Counted> {
         let mut row = self.overlap.rest()?;
         // Of a job that runs, some lists state no time so far.
-        if let Ok(task) = &mut row
+        if let Ok(task) = &mut row.0
             && task.run_basis == RunBasis::SoFar
             && task.run.is_zero()
         {

@@ -183,6 +183,8 @@ impl fmt::Display for Oddity {
 pub struct Tally {
     rows: u64,
     odd: BTreeMap<Oddity, u64>,
+    /// The tasks with each oddity beyond one for each row: a row states all tasks of a job array that wait.
+    more_tasks: BTreeMap<Oddity, u64>,
 }
 
 impl Tally {
@@ -197,6 +199,12 @@ impl Tally {
 
     pub(super) fn add(&mut self, oddity: Oddity) {
         *self.odd.entry(oddity).or_default() += 1;
+    }
+
+    pub(super) fn add_tasks(&mut self, oddity: Oddity, more: u32) {
+        if more > 0 {
+            *self.more_tasks.entry(oddity).or_default() += u64::from(more);
+        }
     }
 
     /// The number of well-formed rows in the file, both kept and left out.
@@ -216,6 +224,11 @@ impl Tally {
         self.odd.get(&oddity).copied().unwrap_or(0)
     }
 
+    /// The number of tasks with this oddity. A row may state several tasks of a job array.
+    pub fn tasks(&self, oddity: Oddity) -> u64 {
+        self.count(oddity) + self.more_tasks.get(&oddity).copied().unwrap_or(0)
+    }
+
     /// The oddities that occurred, in the order of [`Oddity`].
     pub fn iter(&self) -> impl Iterator<Item = (Oddity, u64)> + '_ {
         self.odd.iter().map(|(oddity, count)| (*oddity, *count))
@@ -227,10 +240,18 @@ impl Tally {
     /// are no such rows.
     pub fn lines(&self) -> Vec<String> {
         let line = |(fate, title)| {
-            let counts: Vec<String> = self.of(fate).map(|(odd, count)| format!("{count} {odd}")).collect();
+            let counts: Vec<String> = self.of(fate).map(|(odd, count)| self.text_of(odd, count)).collect();
             (!counts.is_empty()).then(|| format!("{title}: {}", counts.join(", ")))
         };
         [(RowFate::LeftOut, "left out"), (RowFate::Kept, "kept, but odd")].into_iter().filter_map(line).collect()
+    }
+
+    /// Text such as `1 still pending, length unknown (10 tasks)`.
+    fn text_of(&self, odd: Oddity, count: u64) -> String {
+        match self.tasks(odd) {
+            tasks if tasks == count => format!("{count} {odd}"),
+            tasks => format!("{count} {odd} ({tasks} tasks)"),
+        }
     }
 
     fn of(&self, fate: RowFate) -> impl Iterator<Item = (Oddity, u64)> + '_ {

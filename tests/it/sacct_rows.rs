@@ -9,6 +9,7 @@ trials! {
         components_of_a_heterogeneous_job_are_counted,
         parts_of_gpus_are_counted,
         unlikely_rows_are_counted,
+        tasks_of_an_array_that_wait_are_counted,
         a_running_job_counts_for_as_long_as_it_is_replayed,
         a_short_log_gets_no_plan_and_is_told_so,
         a_job_whose_reservation_is_over_is_found_before_the_run,
@@ -172,4 +173,19 @@ fn the_default_time_of_a_partition_is_no_limit_of_a_job_without_limit() {
     let limits = log.split("\"estimate\":").skip(1).map(|rest| rest.split_once(',').map_or(rest, |(limit, _)| limit));
     // Two hours, none (job 2 is submitted last), in nanoseconds.
     assert_eq!(limits.collect::<Vec<_>>(), ["7200000000000", "7200000000000", "null"]);
+}
+
+/// One row states all tasks of an array that did not start: ten that wait, and four that were cancelled.
+fn tasks_of_an_array_that_wait_are_counted() {
+    let rows = "\
+        4_[7-16]|2026-01-01T00:00:20|2026-01-01T00:00:20|Unknown|Unknown|00:00:00|02:00:00|PENDING|0|1\n\
+        5_[1,3-5%2]|2026-01-01T00:00:30|2026-01-01T00:00:30|None|2026-01-01T01:00:00|00:00:00|02:00:00|CANCELLED by 0|0|1\n";
+    let jobs = format!("{JOBS}{rows}");
+    let dir = written(&[("jobs.txt", &jobs), ("jobs.yaml", SCENARIO)]);
+    let warned = stderr(dir.path(), &["run", "jobs.yaml"], 0);
+    assert!(warned.contains("was written with 10 pending jobs, left out because no run time is known"), "{warned}");
+    let said = stdout(dir.path(), &["run", "jobs.yaml"], 0);
+    let left_out = "left out: 1 never started, length unknown (4 tasks), 1 still pending, length unknown (10 \
+                    tasks)\n";
+    assert!(said.contains(left_out), "{said}");
 }

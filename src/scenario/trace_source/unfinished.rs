@@ -59,7 +59,7 @@ impl Unfinished {
     pub fn note(&self, tally: &Tally, asked: &TraceSettings<'_>, world: &mut World, report: &mut Report) {
         let called = asked.called();
         let count = |oddity| usize::try_from(tally.count(oddity)).unwrap_or(usize::MAX);
-        let pending = counted(count(Oddity::StillPending), "pending job");
+        let pending = counted(usize::try_from(tally.tasks(Oddity::StillPending)).unwrap_or(usize::MAX), "pending job");
         if self.jobs > 0 {
             let taken = match self.jobs - self.limited {
                 0 => "the time limit is taken".to_string(),
