@@ -88,6 +88,8 @@ pub struct RunAccount {
     policies: BTreeMap<AttemptId, UtilizationPolicy>,
     /// Nodes whose instance a cloud took away and whose attempts may not have ended yet.
     taken: BTreeSet<NodeId>,
+    /// What attempts held that were lost at this instant, on nodes of which it is not known yet whether they were taken away.
+    lost: Vec<(SimTime, Placement)>,
     is_warm: bool,
     /// For each fleet, whether it creates its instances on demand.
     clouds: Vec<bool>,
@@ -455,6 +457,11 @@ impl RunAccount {
         let is_taken = placement.is_some_and(|placement| self.taken.iter().any(|node| placement.touches(*node)));
         let is_preempted = because == Reason::Preempted || (outcome == Outcome::Lost && is_taken);
         self.preemptions += u64::from(is_preempted);
+        if outcome == Outcome::Lost && !is_preempted {
+            self.lost.retain(|(at, _)| *at == now);
+            let placement = self.jobs[attempt.job.index()].replicas[attempt.replica as usize].placement.clone();
+            self.lost.extend(placement.map(|placement| (now, placement)));
+        }
         let replica = &mut self.jobs[attempt.job.index()].replicas[attempt.replica as usize];
         replica.ended = Some(now);
         replica.outcome = Some(outcome);
@@ -611,10 +618,14 @@ impl Sink for RunAccount {
                 self.instances_made += u64::from(*to == InstanceState::Pending);
                 let is_taken = from.is_up() && *to == InstanceState::Terminated;
                 if is_taken {
-                    self.taken.insert(*node)
+                    self.taken.insert(*node);
+                    // Outside dstack, its attempts end before it is said to be taken away.
+                    let before = self.lost.len();
+                    self.lost.retain(|(when, placement)| *when != at || !placement.touches(*node));
+                    self.preemptions += (before - self.lost.len()) as u64;
                 } else {
-                    self.taken.remove(node)
-                };
+                    self.taken.remove(node);
+                }
                 self.instances_taken += u64::from(is_taken);
             }
             Event::GpuChanged { gpu: GpuId { node, index }, to, .. } => {

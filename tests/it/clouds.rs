@@ -11,9 +11,12 @@ use dryrack_lifecycle::is_instance_edge;
 use dryrack_profile::load_profile;
 use dryrack_units::SimTime;
 
+use crate::cli::{empty, stdout};
+
 trials! {
     Nothing: [
         random_worlds_take_every_edge_of_instances_for_every_reason_that_there_is,
+        an_attempt_that_loses_its_spot_instance_is_preempted_under_each_scheduler,
     ]
 }
 
@@ -68,5 +71,19 @@ fn random_worlds_take_every_edge_of_instances_for_every_reason_that_there_is() {
     }
     for reason in [Reason::FleetFull, Reason::CapacityTaken, Reason::ReuseOnly] {
         assert!(seen.waited.contains(&reason), "nobody waits because of {reason}");
+    }
+}
+
+/// `train` loses its instance after 90 minutes, once. Outside dstack, its attempt ends before the log says that the instance was
+/// taken away.
+fn an_attempt_that_loses_its_spot_instance_is_preempted_under_each_scheduler() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/dstack/spot-instance-taken-away.yaml");
+    let file = file.display().to_string();
+    let dir = empty();
+    for profile in ["easy", "first-fit", "dstack"] {
+        // Other expectations of the file are about dstack.
+        let code = i32::from(profile != "dstack");
+        let said = stdout(dir.path(), &["run", &file, "--profile", profile], code);
+        assert!(said.contains("ok    taken_away\n") && said.contains("ok    preemptions == 1\n"), "{profile}: {said}");
     }
 }
