@@ -252,14 +252,29 @@ struct Finding {
     help: String,
 }
 
+/// Whether the text of a comparison is the name in question.
+type IsIt<'f> = &'f dyn Fn(&Comparison, &ComparedText) -> bool;
+
+/// What follows for a stage because one name is lacking: its value is the same everywhere if only this name is lacking, or is not if
+/// this name alone is there.
+fn what_follows(stage: &Stage, names: &Names<'_>, is_it: IsIt<'_>) -> Option<String> {
+    let constant = |is_there: IsIt<'_>| stage.expression.constant(is_there);
+    let value = constant(&|comparison, text| names.may_have(comparison, text))?;
+    // A stage that is the same everywhere with every name is not so because of a name.
+    if constant(&|_, _| true).is_some() {
+        return None;
+    }
+    let is_enough = constant(&|comparison, text| !is_it(comparison, text)).is_some_and(|alone| alone == value);
+    let is_needed =
+        || constant(&|comparison, text| is_it(comparison, text) || names.may_have(comparison, text)).is_none();
+    (is_enough || is_needed()).then(|| stage.so(&value))
+}
+
 /// The names in the expression of a stage that the scenario lacks. `guarded` is what the profile compares with the empty
 /// text: it says itself that such a name may be missing.
 fn findings(stage: &Stage, names: &Names<'_>, guarded: &BTreeSet<Read<'_>>) -> Vec<Finding> {
     let expression = stage.expression;
-    let constant = expression.constant(|comparison, text| names.may_have(comparison, text));
-    // A stage that is the same everywhere with every name is not so because of a name.
-    let constant = constant.filter(|_| expression.constant(|_, _| true).is_none());
-    let so = constant.map(|value| stage.so(&value));
+    let follows = |is_it: IsIt<'_>| what_follows(stage, names, is_it);
     let mut found = Vec::new();
     let lacking = |(path, label, _): &(&'static str, &str, _)| {
         !guarded.contains(&(*path, Some(*label))) && !names.may_have_label(path, label)
@@ -268,7 +283,8 @@ fn findings(stage: &Stage, names: &Names<'_>, guarded: &BTreeSet<Read<'_>>) -> V
         let who =
             if path == "node.labels" { "no node of this scenario has" } else { "no job of this scenario asks for" };
         let read = written((path, Some(label)));
-        let so = so.clone().unwrap_or_else(|| format!("`{read}` is always \"\""));
+        let so = follows(&|comparison, _| read_by(comparison) == (path, Some(label)));
+        let so = so.unwrap_or_else(|| format!("`{read}` is always \"\""));
         let message = format!("{who} the label `{label}`, so {so}");
         found.push(Finding { at, message, help: help_for_label((path, label), names) });
     }
@@ -283,6 +299,7 @@ fn findings(stage: &Stage, names: &Names<'_>, guarded: &BTreeSet<Read<'_>>) -> V
             let values = names.values(read).unwrap_or_default();
             let values = values.iter().copied().filter(|value| !value.is_empty());
             let is_known = is_known(read.0, &text.text);
+            let so = follows(&|other, other_text| read_by(other) == read && other_text.text == text.text);
             let is_meant =
                 is_known && so.is_none() || guarded.contains(&read) && nearest(&text.text, values.clone()).is_none();
             if is_meant || !seen.insert((read, &text.text)) {

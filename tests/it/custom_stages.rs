@@ -18,6 +18,7 @@ trials! {
         an_order_that_reads_a_task_is_told_the_whole,
         an_expression_is_named_as_the_cause_of_what_it_reproduces,
         names_that_other_alternatives_and_jobs_may_have_are_no_mistake,
+        what_follows_is_said_of_the_name_that_it_follows_from,
     ]
 }
 
@@ -346,4 +347,21 @@ constraints: [makespan <= 2h]
     std::fs::write(dir.path().join("one.yaml"), scenario.replace(" user: bob,", "")).expect("a folder of our own");
     let said = stderr(dir.path(), &["check", "one.yaml"], 0);
     assert!(!said.contains("has the user"), "{said}");
+}
+
+/// Every node is outside the switch `s1`, so the filter refuses all of them, whatever their racks are.
+fn what_follows_is_said_of_the_name_that_it_follows_from() {
+    let filter = "    - {filter: mine, unless: \"node.rack == 'r9' || node.switch != 's1'\", because: mine}\n";
+    let scenario = "\
+scenario: Racks and switches
+profile: mine.profile.yaml
+nodes: [{name: alpha, gpu: l4, gpus: 4, cpus: 16, ram: 64GiB, rack: r1, switch: s2}]
+jobs: [{name: first, gpus: 1, duration: 1h}]
+expect: [jobs_submitted >= 1]
+";
+    let profile = profile("fifo-skipping", filter, "");
+    let dir = written(&[("mine.profile.yaml", &profile), ("one.yaml", scenario)]);
+    let said = stderr(dir.path(), &["check", "one.yaml"], 0);
+    assert!(said.contains("`r9`, so this comparison is never true"), "{said}");
+    assert!(said.contains("`s1`, so the filter `mine` refuses every node"), "{said}");
 }
