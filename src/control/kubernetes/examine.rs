@@ -22,6 +22,21 @@ use dryrack_units::{Bytes, Score};
 use dryrack_workload::BeyondPods;
 
 impl Kubernetes {
+    /// What no pod can request is tried on no node.
+    pub(super) fn examine_no_pod(core: &Core, index: ReplicaIndex) -> Examination {
+        let because = Reason::NotAPod;
+        let nodes = core.fleet.len();
+        let text = core.store.demand_of(index).beyond_pods().map_or(because.text(), BeyondPods::text);
+        Examination {
+            decision: Decision::Refuse {
+                refusal: Refusal::Never,
+                reasons: Histogram::of(because, nodes.max(1) as u32),
+            },
+            nodes: (0..nodes).map(|node| NodeFinding::of(NodeId::new(node), Verdict::Never(because))).collect(),
+            message: Some(Arc::from(text)),
+        }
+    }
+
     /// Keeps a decision about a pod, if somebody wants it explained.
     pub(super) fn keep_examination(
         &mut self,
@@ -210,18 +225,6 @@ fn kept_out(core: &Core, refusal: &cycle::Refusal) -> Examination {
         decision: Decision::Refuse { refusal: Refusal::Unfit, reasons },
         nodes: (0..nodes).map(finding).collect(),
         message: Some(Arc::from(message)),
-    }
-}
-
-/// What no pod can request is tried on no node.
-pub(super) fn of_no_pod(core: &Core, index: ReplicaIndex) -> Examination {
-    let because = Reason::NotAPod;
-    let nodes = core.fleet.len();
-    let text = core.store.demand_of(index).beyond_pods().map_or(because.text(), BeyondPods::text);
-    Examination {
-        decision: Decision::Refuse { refusal: Refusal::Never, reasons: Histogram::of(because, nodes.max(1) as u32) },
-        nodes: (0..nodes).map(|node| NodeFinding::of(NodeId::new(node), Verdict::Never(because))).collect(),
-        message: Some(Arc::from(text)),
     }
 }
 

@@ -370,7 +370,7 @@ impl Flow for Kubernetes {
             Some(record) if core.store[index].wait == Wait::Queue => Arc::clone(&record.info),
             Some(_) | None => match self.pod_of(core, index) {
                 Some(pod) => Arc::new(pod),
-                None => return Some(examine::of_no_pod(core, index)),
+                None => return Some(Kubernetes::examine_no_pod(core, index)),
             },
         };
         Some(self.examine_pod(core, index, &pod))
