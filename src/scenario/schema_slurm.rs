@@ -56,7 +56,11 @@ pub(super) const SHAPES: &[Shape] = &[
                 "Part of a job's priority that the partition adds, relative to the largest; default: 1",
             ),
             ("max_time", TIME, "Longest time limit; jobs with a longer one wait"),
-            ("default_time", TIME, "Time limit of jobs that state none; default: max_time"),
+            (
+                "default_time",
+                TIME,
+                "Time limit of jobs that state none; default: max_wall of the QOS, or else max_time",
+            ),
             ("max_nodes", Kind::Whole, "Most nodes of a job; jobs with more nodes wait"),
             ("min_nodes", Kind::Whole, "Least nodes of a job; jobs with fewer nodes wait"),
             ("allow_accounts", NAMES, "Accounts whose jobs may run; default: all accounts"),

@@ -306,11 +306,6 @@ fn partitions<'s>(fields: &Fields<'_>, slurm: &'s SlurmOptions, report: &mut Rep
                     }
                 }
             }
-            let limits = found.iter().map(|partition| partition.time_of_unlimited());
-            if !fields.has("estimate") && !fields.has("time_limit") && limits.collect::<BTreeSet<_>>().len() > 1 {
-                let message = "the partitions give different time limits to a job that states none";
-                report.error_with_help(span, message, "add `estimate:`, the time limit of `sbatch --time`");
-            }
             found
         }
         None => {
@@ -349,11 +344,9 @@ pub(super) fn partitions_of(arrivals: &[Arrival]) -> impl Iterator<Item = &Arc<s
     arrivals.iter().filter_map(|arrival| arrival.spec.slurm.as_ref()?.partition.as_ref())
 }
 
-/// The time limit that the job's partitions give to a job without one. If it has several, all give the same.
+/// The time limit that its partitions and QOS give to a job without one.
 pub(super) fn default_limit(terms: Option<&Arc<SlurmTerms>>, profile: &Profile) -> Option<SimDuration> {
-    let slurm = profile.slurm.as_ref()?;
-    let first = terms?.partition.as_deref()?.split(',').next()?;
-    slurm.partition(first)?.time_of_unlimited()
+    profile.slurm.as_ref()?.limit_if_unstated(terms?)
 }
 
 /// The priority of a job: its own, minus its `nice`.

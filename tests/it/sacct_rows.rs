@@ -14,6 +14,7 @@ trials! {
         a_short_log_gets_no_plan_and_is_told_so,
         a_job_whose_reservation_is_over_is_found_before_the_run,
         the_default_time_of_a_partition_is_no_limit_of_a_job_without_limit,
+        a_job_that_states_no_limit_runs_under_the_longest_time_of_its_qos,
     ]
 }
 
@@ -188,4 +189,44 @@ fn tasks_of_an_array_that_wait_are_counted() {
     let left_out = "left out: 1 never started, length unknown (4 tasks), 1 still pending, length unknown (10 \
                     tasks)\n";
     assert!(said.contains(left_out), "{said}");
+}
+
+/// Slurm gives jobs that state no limit that of their QOS, as measured with Slurm 22.05.8. `wide` could start when `first` has run
+/// for its ten minutes, and `late` starts before it because it has only five.
+const UNSTATED: &str = "\
+scenario: MaxWall of a QOS
+profile: slurm-22.05
+slurm:
+  partitions: [{name: batch, default: true}]
+  qos: [{name: normal}, {name: wall, max_wall: 10m}, {name: brief, max_wall: 5m}]
+nodes: [{name: n, count: 2, cpus: 8}]
+jobs:
+  - {name: first, cpus: 8, qos: wall, duration: 5m}
+  - {name: wide, at: 1s, tasks: 2, gang: spread, cpus: 8, estimate: 20m, duration: 5m}
+  - {name: late, at: 2s, cpus: 1, qos: brief, duration: 1m}
+  - {name: next, at: 1h, cpus: 1, qos: wall, duration: 1m}
+  - {name: long, at: 1h, cpus: 1, qos: wall, estimate: 11m, duration: 1m}
+unplaced: ignore
+until: 2h
+expect:
+  - {job: first, is: completed}
+  - {job: late, is: completed, at: 3m}
+  - {job: next, is: completed}
+  - {job: long, is: pending, because: qos_max_wall}
+  - {evaluate: next, at: 1h1m, is: fits}
+";
+
+fn a_job_that_states_no_limit_runs_under_the_longest_time_of_its_qos() {
+    let dir = written(&[("s.yaml", UNSTATED)]);
+    stdout(dir.path(), &["run", "s.yaml"], 0);
+    // A job of a log that had no limit is over that of its QOS, also in Slurm.
+    let jobs = JOBS.replacen("03:00:03|01:00:00|02:00:00", "03:00:03|01:00:00|UNLIMITED", 1);
+    let jobs = jobs.replacen("00:01:10|00:01:00|02:00:00", "00:01:10|00:01:00|", 1);
+    let wall = "slurm: {qos: [{name: normal, max_wall: 3h}]}\n";
+    let dir = written(&[("jobs.txt", &jobs), ("jobs.yaml", &format!("{SCENARIO}{wall}"))]);
+    stdout(dir.path(), &["run", "jobs.yaml", "--out", "out"], 1);
+    let log = std::fs::read_to_string(dir.path().join("out/events.jsonl")).expect("it was written");
+    let limits = log.split("\"estimate\":").skip(1).map(|rest| rest.split_once(',').map_or(rest, |(limit, _)| limit));
+    // Two hours, that of the QOS, none (job 2 is submitted last), in nanoseconds.
+    assert_eq!(limits.collect::<Vec<_>>(), ["7200000000000", "10800000000000", "null"]);
 }

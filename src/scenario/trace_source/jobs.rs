@@ -372,7 +372,7 @@ fn spec(task: &TraceTask, queue: Option<Arc<str>>, format: Format, shared: &mut 
     let slurm = shared.terms(task, queue.as_deref());
     let demand = shared.demand_of(task, format);
     let cluster = shared.slurm.as_ref().zip(slurm.as_ref());
-    let limit = cluster.and_then(|(cluster, terms)| cluster.default_limit(terms.partition.as_deref()));
+    let limit = cluster.and_then(|(cluster, terms)| cluster.default_limit(terms));
     let limit = limit.filter(|_| !task.odd.has(Oddity::NoTimeLimit));
     JobSpec {
         queue: queue.map(|queue| shared.word(&queue)),

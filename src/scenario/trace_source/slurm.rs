@@ -38,10 +38,9 @@ impl TraceSlurm {
         }
     }
 
-    /// The time limit of a job in these partitions whose own limit is not known: that of the first one.
-    pub fn default_limit(&self, partitions: Option<&str>) -> Option<SimDuration> {
-        let first = partitions?.split(',').next()?;
-        self.options.partition(first)?.time_of_unlimited()
+    /// The time limit of a job whose own limit is not known.
+    pub fn default_limit(&self, terms: &SlurmTerms) -> Option<SimDuration> {
+        self.options.limit_if_unstated(terms)
     }
 
     /// The partition of a queue, or several that are separated by commas, each once.

@@ -34,9 +34,14 @@ impl<'q> LimitingQos<'q> {
         self.each().any(Qos::has_limits)
     }
 
+    /// The longest time limit of a job.
+    pub fn max_wall(self) -> Option<SimDuration> {
+        self.each().find_map(|qos| qos.max_wall)
+    }
+
     /// Whether a job with this time limit is too long.
     pub fn is_too_long(self, limit: SimDuration) -> bool {
-        self.each().find_map(|qos| qos.max_wall).is_some_and(|most| limit > most)
+        self.max_wall().is_some_and(|most| limit > most)
     }
 
     /// Why a job may not start now. `None` if it may. `held` is what the running jobs of a QOS hold. Limits on the numbers

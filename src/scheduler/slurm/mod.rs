@@ -25,6 +25,7 @@ pub use qos::{DEFAULT_QOS, Held, HeldOf, Limits, Qos};
 pub use reservation::Reservation;
 
 use no_time::is_no_time;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -32,7 +33,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use dryrack_units::{OptionalTextForm, SimDuration, TextForm};
-use dryrack_workload::{Demand, DemandKind};
+use dryrack_workload::{Demand, DemandKind, SlurmTerms};
 
 /// The configuration of the cluster. Without partitions, all nodes form one partition without limits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -131,7 +132,7 @@ pub struct Partition {
     /// Longest time limit of a job (`MaxTime`); unlimited if absent.
     #[serde(default, with = "OptionalTextForm", skip_serializing_if = "Option::is_none")]
     pub max_time: Option<SimDuration>,
-    /// The time limit of a job that states none. `max_time` if absent.
+    /// The time limit of a job that states none. `max_wall` of the QOS if absent, or else `max_time`.
     #[serde(default, with = "OptionalTextForm", skip_serializing_if = "Option::is_none")]
     pub default_time: Option<SimDuration>,
     /// Most nodes of a job (`MaxNodes`); unlimited if absent.
@@ -192,11 +193,6 @@ impl Partition {
             true => held.cpus as f64,
             false => self.tres_billing_weights.iter().map(|(tres, weight)| weight * held.of(*tres) as f64).sum(),
         }
-    }
-
-    /// The time limit of a job that states none.
-    pub fn time_of_unlimited(&self) -> Option<SimDuration> {
-        self.default_time.or(self.max_time)
     }
 }
 
@@ -285,6 +281,23 @@ impl SlurmOptions {
         LimitingQos::of(find(partition.qos.as_deref()), find(job))
     }
 
+    /// The time limit of a job that states none. It is the `default_time` of the first partition that the job names, or else
+    /// the shortest `max_wall` of the QOS that limit it in its partitions, or else the `max_time` of the first partition that
+    /// is tried. A `max_wall` above the `max_time` applies too, so that such a job waits. Measured with Slurm 22.05.8.
+    pub fn limit_if_unstated(&self, terms: &SlurmTerms) -> Option<SimDuration> {
+        let all_nodes = Partition::of_all_nodes();
+        let names = terms.partition.as_deref().into_iter().flat_map(|names| names.split(','));
+        let mut partitions: Vec<&Partition> = names.filter_map(|name| self.partition(name)).collect();
+        if partitions.is_empty() {
+            partitions.push(&all_nodes);
+        }
+        let max_wall = |partition: &&Partition| self.limiting_qos(partition, terms.qos.as_deref()).max_wall();
+        let tried_first = partitions.iter().min_by_key(|partition| Reverse(partition.priority_tier));
+        let by_default = partitions.first().and_then(|partition| partition.default_time);
+        let by_qos = || partitions.iter().filter_map(max_wall).min();
+        by_default.or_else(by_qos).or_else(|| tried_first.and_then(|partition| partition.max_time))
+    }
+
     /// Whether something limits the nodes of a job with this QOS in one of these partitions. Without partitions, the job
     /// may use all nodes.
     pub fn limits_nodes(&self, partitions: &[&Partition], qos: Option<&str>) -> bool {
@@ -351,3 +364,83 @@ pub(super) const RESERVATION: &str = "slurm/reservation/";
 pub(super) const PARTITION: &str = "slurm/partition/";
 /// The value of a label of a partition or an advance reservation.
 pub const MEMBER: &str = "yes";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A cluster whose controller was asked for the `TimeLimit` of jobs that state none, with `scontrol show job` of Slurm
+    /// 22.05.8.
+    const MEASURED: &str = r#"{
+        "partitions": [
+            {"name": "main", "default": true},
+            {"name": "max", "max_time": "2h"},
+            {"name": "short", "max_time": "5m"},
+            {"name": "def", "max_time": "2h", "default_time": "30m"},
+            {"name": "tiny", "max_time": "2h", "default_time": "3m"},
+            {"name": "seven", "qos": "seven"},
+            {"name": "five", "qos": "five"},
+            {"name": "first", "max_time": "2h", "default_time": "20m", "priority_tier": 5},
+            {"name": "seven-max", "max_time": "5m", "qos": "seven"},
+            {"name": "seven-def", "max_time": "2h", "default_time": "20m", "qos": "seven"}
+        ],
+        "qos": [
+            {"name": "normal"},
+            {"name": "ten", "max_wall": "10m"},
+            {"name": "over", "max_wall": "12m", "over_part_qos": true},
+            {"name": "seven", "max_wall": "7m"},
+            {"name": "five", "max_wall": "5m"}
+        ]
+    }"#;
+
+    #[test]
+    fn a_job_that_states_no_limit_gets_that_of_its_qos_as_in_slurm() {
+        let options: SlurmOptions = serde_json::from_str(MEASURED).expect("a configuration");
+        for (partition, qos, minutes) in [
+            ("main", "normal", None),
+            ("main", "ten", Some(10)),
+            ("main", "over", Some(12)),
+            ("max", "normal", Some(120)),
+            ("max", "ten", Some(10)),
+            ("short", "normal", Some(5)),
+            ("short", "ten", Some(10)),
+            ("def", "normal", Some(30)),
+            ("def", "ten", Some(30)),
+            ("tiny", "ten", Some(3)),
+            ("seven", "normal", Some(7)),
+            ("seven", "ten", Some(7)),
+            ("seven", "over", Some(12)),
+            ("seven-max", "normal", Some(7)),
+            ("seven-def", "normal", Some(20)),
+            ("main,short", "normal", None),
+            ("short,main", "normal", Some(5)),
+            ("max,short", "normal", Some(120)),
+            ("main,short", "ten", Some(10)),
+            ("main,seven", "normal", Some(7)),
+            ("main,seven", "ten", Some(7)),
+            ("seven,main", "over", Some(12)),
+            ("seven,five", "normal", Some(5)),
+            ("five,seven", "normal", Some(5)),
+            ("five,seven", "over", Some(12)),
+            ("main,def", "normal", None),
+            ("def,main", "ten", Some(30)),
+            ("main,def", "ten", Some(10)),
+            ("def,seven", "normal", Some(30)),
+            ("seven,def", "normal", Some(7)),
+            ("main,first", "normal", Some(120)),
+            ("def,first", "normal", Some(30)),
+            ("first,def", "normal", Some(20)),
+            ("seven,first", "normal", Some(7)),
+        ] {
+            let terms = SlurmTerms {
+                partition: Some(Arc::from(partition)),
+                account: None,
+                qos: Some(Arc::from(qos)),
+                reservation: None,
+                requeue: true,
+            };
+            let limit = options.limit_if_unstated(&terms);
+            assert_eq!(limit, minutes.map(|minutes| SimDuration::from_secs(minutes * 60)), "{partition}, QOS {qos}");
+        }
+    }
+}
