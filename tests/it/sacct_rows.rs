@@ -15,6 +15,7 @@ trials! {
         a_job_whose_reservation_is_over_is_found_before_the_run,
         the_default_time_of_a_partition_is_no_limit_of_a_job_without_limit,
         a_job_that_states_no_limit_runs_under_the_longest_time_of_its_qos,
+        a_limit_on_nodes_counts_each_node_once,
     ]
 }
 
@@ -229,4 +230,52 @@ fn a_job_that_states_no_limit_runs_under_the_longest_time_of_its_qos() {
     let limits = log.split("\"estimate\":").skip(1).map(|rest| rest.split_once(',').map_or(rest, |(limit, _)| limit));
     // Two hours, that of the QOS, none (job 2 is submitted last), in nanoseconds.
     assert_eq!(limits.collect::<Vec<_>>(), ["7200000000000", "10800000000000", "null"]);
+}
+
+/// The rules were measured with Slurm 22.05.8: `a`, `b` and `c2` share nodes, `c3` would get a third one, `back` is started by
+/// backfilling, and `full` waits for the limit though nothing is free.
+const NODES: &str = "\
+scenario: Limits on nodes
+profile: slurm-22.05
+slurm:
+  partitions: [{name: main, default: true}]
+  qos: [{name: normal}, {name: user, max_tres_per_user: {node: 2}}, {name: group, grp_tres: {node: 2}}]
+nodes: [{name: n, count: 4, cpus: 8}]
+jobs:
+  - {name: a, count: 4, user: u, qos: user, cpus: 1, estimate: 5m, duration: 5m}
+  - {name: b, at: 10m, user: u, qos: group, cpus: 1, estimate: 5m, duration: 5m}
+  - {name: b2, at: 10m1s, count: 2, user: v, tasks: 2, gang: spread, qos: group, cpus: 1, estimate: 5m, duration: 5m}
+  - {name: c1, at: 20m, user: u, qos: user, cpus: 8, estimate: 5m, duration: 5m}
+  - {name: c2, at: 20m1s, user: u, qos: user, cpus: 5, estimate: 5m, duration: 5m}
+  - {name: c3, at: 20m2s, user: u, qos: user, cpus: 5, estimate: 5m, duration: 5m}
+  - {name: c4, at: 20m3s, user: u, qos: user, cpus: 1, estimate: 5m, duration: 5m}
+  - {name: c5, at: 20m4s, user: u, qos: user, tasks: 3, gang: spread, cpus: 1, estimate: 5m, duration: 5m}
+  - {name: c6, at: 20m5s, user: v, qos: user, tasks: 2, gang: spread, cpus: 8, estimate: 5m, duration: 5m}
+  - {name: head, at: 20m6s, tasks: 4, gang: spread, cpus: 8, estimate: 5m, duration: 5m}
+  - {name: back, at: 20m7s, user: u, qos: user, cpus: 1, estimate: 1m, duration: 1m}
+  - {name: d1, at: 40m, user: u, qos: user, tasks: 2, gang: spread, cpus: 8, estimate: 5m, duration: 5m}
+  - {name: d2, at: 40m1s, tasks: 2, gang: spread, cpus: 8, estimate: 5m, duration: 5m}
+  - {name: full, at: 40m2s, user: u, qos: user, cpus: 1, estimate: 5m, duration: 5m}
+  - {name: free, at: 40m3s, cpus: 1, estimate: 5m, duration: 5m}
+unplaced: ignore
+expect:
+  - {job: a-3, is: running, at: 30s}
+  - {job: b2-1, is: running, at: 10m30s}
+  - {job: c2, is: running, at: 21m30s}
+  - {job: c3, is: pending, because: qos_max_tres_per_user, at: 20m4500ms}
+  - {job: c4, is: running, at: 20m4500ms}
+  - {job: c5, is: pending, because: qos_max_tres_per_user, at: 20m4500ms}
+  - {job: c6, is: running, at: 20m30s}
+  - {job: head, is: pending, at: 21m}
+  - {job: back, is: completed, at: 23m}
+  - {job: full, is: pending, because: qos_max_tres_per_user, at: 41m}
+  - {job: free, is: pending, because: insufficient_cpu, at: 41m}
+  - {job: full, is: completed}
+  - {evaluate: c4, at: 20m4500ms, is: fits}
+  - {evaluate: c3, at: 20m4500ms, is: unfit, because: qos_max_tres_per_user}
+";
+
+fn a_limit_on_nodes_counts_each_node_once() {
+    let dir = written(&[("s.yaml", NODES)]);
+    stdout(dir.path(), &["run", "s.yaml"], 0);
 }

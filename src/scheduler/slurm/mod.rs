@@ -298,7 +298,7 @@ impl SlurmOptions {
         by_default.or_else(by_qos).or_else(|| tried_first.and_then(|partition| partition.max_time))
     }
 
-    /// Whether something limits the nodes of a job with this QOS in one of these partitions. Without partitions, the job
+    /// Whether something limits the nodes of each job with this QOS in one of these partitions. Without partitions, the job
     /// may use all nodes.
     pub fn limits_nodes(&self, partitions: &[&Partition], qos: Option<&str>) -> bool {
         let of_partition = |partition: &&Partition| partition.max_nodes.is_some() || partition.min_nodes.is_some();

@@ -114,9 +114,15 @@ impl Qos {
         self.max_jobs_per_account.is_some() || !self.max_tres_per_account.is_empty()
     }
 
-    /// Whether a limit counts nodes.
+    /// Whether a limit counts the nodes of each job.
     pub fn limits_nodes(&self) -> bool {
-        self.limits(Tres::Node)
+        self.max_tres_per_job.contains_key(&Tres::Node)
+    }
+
+    /// Whether a limit counts the nodes that jobs hold together. Each node counts once.
+    pub fn counts_nodes(&self) -> bool {
+        let limits = [&self.grp_tres, &self.max_tres_per_user, &self.max_tres_per_account];
+        limits.iter().any(|limits| limits.contains_key(&Tres::Node))
     }
 
     /// Whether a limit counts GPUs.

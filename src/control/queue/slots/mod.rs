@@ -91,7 +91,7 @@ impl Queue {
             }
             let preemptible = self.preemptible_by(core, *own);
             let plan = plan_plainly(core, index, &table, self.ground_of(core, *own), &preemptible);
-            if !reserved.admits(core, index, &plan) {
+            if self.is_plan_denied(core, *own, &plan) || !reserved.admits(core, index, &plan) {
                 continue;
             }
             match plan {
@@ -152,7 +152,7 @@ impl Queue {
                 let plainly = plan_plainly(core, index, plain, self.ground_of(core, *own), &preemptible);
                 assert_eq!(plan, plainly, "{attempt}: the plan is not the plain one");
             }
-            if !reserved.admits(core, index, &plan) {
+            if self.is_plan_denied(core, *own, &plan) || !reserved.admits(core, index, &plan) {
                 continue;
             }
             changes += u32::from(plan != Plan::Nothing);
@@ -176,6 +176,17 @@ impl Queue {
             }
         }
         self.futures = futures;
+    }
+
+    /// Whether a limit on nodes denies what was planned for a job. It then reserves nothing.
+    fn is_plan_denied(&self, core: &Core, own: InPartition, plan: &Plan) -> bool {
+        let chosen = match plan {
+            Plan::Start(candidate, _) => Some(&candidate.placement),
+            Plan::Preempt(..) | Plan::Reserve(..) => None,
+            Plan::Nothing => return false,
+        };
+        let spec = &core.store.job_of(own.replica).spec;
+        self.denied_by_nodes(core, (spec, own.section), chosen).is_some()
     }
 
     fn futures_of<'f>(

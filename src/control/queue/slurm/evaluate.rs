@@ -10,9 +10,9 @@ use crate::queue::Queue;
 use crate::queue::slots::plain::{Nodes, fleet_with_only};
 use crate::queue::slots::time::{SECOND, YEAR, down_to};
 use dryrack_event::{Histogram, Reason, Refusal};
-use dryrack_fleet::Fleet;
-use dryrack_scheduler::evaluate;
+use dryrack_fleet::{Fleet, Placement};
 use dryrack_scheduler::slurm::{Partition, SlurmOptions, demand_in};
+use dryrack_scheduler::{PlacementContext, candidate_for, evaluate};
 use dryrack_units::SimTime;
 use dryrack_workload::JobSpec;
 
@@ -67,7 +67,12 @@ impl Queue {
             return all(Refusal::Unfit, reason);
         }
         let ground = Ground { section: &slurm.partitions[section], reservations: &slurm.reservations, own };
-        on_ground(core, spec, &ground, is_one_of_several)
+        let (answer, chosen) = on_ground(core, spec, &ground, is_one_of_several);
+        match self.denied_by_nodes(core, (spec, section), chosen.as_ref()).filter(|_| answer.0 != Some(Refusal::Never))
+        {
+            Some(reason) => all(Refusal::Unfit, reason),
+            None => answer,
+        }
     }
 }
 
@@ -95,24 +100,31 @@ fn starts_nowhere(options: &SlurmOptions, spec: &JobSpec) -> Option<Reason> {
     refused
 }
 
-/// The answer if only the nodes of the ground count that no reservation keeps from the job.
-fn on_ground(core: &Core, spec: &JobSpec, ground: &Ground<'_>, is_one_of_several: bool) -> Answer {
+/// The answer if only the nodes of the ground count that no reservation keeps from the job, and where the job would be
+/// placed.
+fn on_ground(core: &Core, spec: &JobSpec, ground: &Ground<'_>, is_one_of_several: bool) -> (Answer, Option<Placement>) {
     // The demand allows the nodes of all partitions of the job.
     let narrow = is_one_of_several.then(|| demand_in(&spec.demand, &ground.section.options.name));
     let demand = narrow.as_ref().unwrap_or(&spec.demand);
     let (now, limit) = (down_to(core.now, SECOND), spec.estimate.unwrap_or(YEAR));
-    let evaluate = |fleet: &Fleet| evaluate(&core.profile.scheduler, demand, fleet, core.deciding.grouping);
+    let (options, grouping) = (&core.profile.scheduler, core.deciding.grouping);
+    let evaluate = |fleet: &Fleet| {
+        let answer = evaluate(options, demand, fleet, grouping);
+        let place = || candidate_for(options, demand, PlacementContext::UNSUBMITTED, fleet, grouping);
+        let chosen = if answer.0.is_none() { place() } else { None };
+        (answer, chosen.map(|candidate| candidate.placement))
+    };
     let reserved = ground.reserved_nodes(now, limit);
     if reserved.is_empty() {
         return evaluate(&core.fleet);
     }
     let open = Nodes::of(ground.nodes(now, limit).into_iter(), core.fleet.len());
     let of_open = evaluate(&fleet_with_only(core, &open));
-    if of_open.0.is_none() {
+    if of_open.0.0.is_none() {
         return of_open;
     }
     let closed: Vec<_> = reserved.into_iter().map(|node| (node, Reason::InReservation)).collect();
-    let (refusal, reasons) = evaluate(&core.fleet);
+    let ((refusal, reasons), _) = evaluate(&core.fleet);
     let (refusal, reasons) = with_closed(core, demand, refusal.map(|refusal| (refusal, reasons)), &closed);
-    (Some(refusal), reasons)
+    ((Some(refusal), reasons), None)
 }

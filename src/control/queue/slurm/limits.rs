@@ -1,15 +1,20 @@
 //! The limits of QOS.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+
+use smallvec::SmallVec;
 
 use super::cluster::{Slurm, held_by, requested};
 use super::denied_as::DeniedAs;
-use super::usage::qos_of;
+use super::usage::{NodesCounted, qos_of};
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::queue::Queue;
 use dryrack_event::Reason;
-use dryrack_scheduler::slurm::{HeldOf, LimitingQos, Partition, Qos, SlurmOptions};
+use dryrack_fleet::Placement;
+use dryrack_ids::NodeId;
+use dryrack_scheduler::slurm::{HeldOf, LimitingQos, Partition, Qos, Requested, SlurmOptions};
 use dryrack_units::SimDuration;
 use dryrack_workload::JobSpec;
 
@@ -36,11 +41,42 @@ impl Queue {
         }
     }
 
-    /// Why no QOS lets a job start now in one of its partitions. `None` if they do.
+    /// Why no QOS lets a job start now in one of its partitions, wherever it would start. `None` if they do.
     pub(super) fn denied_by_qos(&self, core: &Core, spec: &JobSpec, section: usize) -> Option<Reason> {
+        self.denied_beside(core, (spec, section), requested(spec), &NodesCounted::None)
+    }
+
+    /// Why no QOS lets a job start now on the nodes that were chosen for it, or wait for nodes if none were. `None` if they
+    /// do. A node on which other jobs of the limit run counts only once. If no node was found, none counts as shared.
+    /// (Measured with Slurm 22.05.8; see `_get_unique_job_node_cnt` in `src/slurmctld/acct_policy.c`.)
+    pub(in crate::queue) fn denied_by_nodes(
+        &self,
+        core: &Core,
+        (spec, section): (&JobSpec, usize),
+        chosen: Option<&Placement>,
+    ) -> Option<Reason> {
+        if !self.slurm.as_ref()?.limiting_qos(core, spec, section).each().any(Qos::counts_nodes) {
+            return None;
+        }
+        let Some(chosen) = chosen else {
+            return self.denied_beside(core, (spec, section), requested(spec), &NodesCounted::All);
+        };
+        let nodes: BTreeSet<NodeId> = chosen.claims().iter().map(|claim| claim.node).collect();
+        let asked = Requested { nodes: nodes.len() as u64, ..requested(spec) };
+        self.denied_beside(core, (spec, section), asked, &NodesCounted::ExceptOf(&nodes))
+    }
+
+    fn denied_beside(
+        &self,
+        core: &Core,
+        (spec, section): (&JobSpec, usize),
+        asked: Requested,
+        counted: &NodesCounted<'_>,
+    ) -> Option<Reason> {
         let slurm = self.slurm.as_ref()?;
-        let held = |qos: &Qos| slurm.usage.get(&qos.name).map(|usage| usage.held_of(spec, qos)).unwrap_or_default();
-        slurm.limiting_qos(core, spec, section).denies(requested(spec), limit_of_spec(spec), held)
+        let usage = |qos: &Qos| slurm.usage.get(&qos.name);
+        let held = |qos: &Qos| usage(qos).map(|usage| usage.held_of(spec, qos, counted)).unwrap_or_default();
+        slurm.limiting_qos(core, spec, section).denies(asked, limit_of_spec(spec), held)
     }
 }
 
@@ -78,9 +114,11 @@ impl Slurm {
         let Some(placement) = &core.store[index].placement else { return };
         let spec = &core.store.job_of(index).spec;
         let held = held_by(placement.claims());
+        let nodes: SmallVec<[NodeId; 4]> = placement.claims().iter().map(|claim| claim.node).collect();
         let limiting = self.limiting_qos(core, spec, self.section_of(core, index));
         for qos in limiting.each() {
-            self.usage.entry(Arc::clone(&qos.name)).or_default().add(spec, held);
+            let nodes = if qos.counts_nodes() { &nodes[..] } else { &[] };
+            self.usage.entry(Arc::clone(&qos.name)).or_default().add(spec, held, nodes);
         }
     }
 }

@@ -191,7 +191,12 @@ impl Queue {
         if let Some(reason) = self.why_denied(core, own) {
             return self.say(core, own, Said::Denied(reason), unsaid);
         }
-        match self.decide_beside_blocked(core, own, blocked) {
+        let decided = self.decide_beside_blocked(core, own, blocked);
+        let chosen = decided.as_ref().ok().map(|candidate| &candidate.placement);
+        if let Some(reason) = self.denied_by_nodes(core, (&core.store.job_of(index).spec, own.section), chosen) {
+            return self.say(core, own, Said::Denied(reason), unsaid);
+        }
+        match decided {
             Ok(candidate) => {
                 blocked.refused.clear();
                 blocked.changes += 1;

@@ -1,38 +1,72 @@
 //! What the running jobs of each QOS hold.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use dryrack_ids::NodeId;
 use dryrack_scheduler::slurm::{Held, HeldOf, Qos, Requested};
 use dryrack_workload::JobSpec;
+
+/// What some of the running jobs of a QOS hold.
+#[derive(Debug, Default)]
+struct OfJobs {
+    held: Held,
+    /// Their nodes, if a limit counts them.
+    nodes: BTreeSet<NodeId>,
+}
+
+impl OfJobs {
+    fn add(&mut self, held: Requested, nodes: &[NodeId]) {
+        self.held.add(held);
+        self.nodes.extend(nodes);
+        self.held.tres.nodes = self.nodes.len() as u64;
+    }
+
+    fn held(&self, counted: &NodesCounted<'_>) -> Held {
+        let nodes = match counted {
+            NodesCounted::None => 0,
+            NodesCounted::All => self.held.tres.nodes,
+            NodesCounted::ExceptOf(job) => self.nodes.iter().filter(|node| !job.contains(node)).count() as u64,
+        };
+        Held { tres: Requested { nodes, ..self.held.tres }, ..self.held }
+    }
+}
+
+/// Which nodes of running jobs count for a job that is about to start.
+pub enum NodesCounted<'n> {
+    /// None, because it is not known yet which of them the job would share.
+    None,
+    All,
+    /// All but these, on which the job would start. They count as its own.
+    ExceptOf(&'n BTreeSet<NodeId>),
+}
 
 /// What the running jobs of a QOS hold: all of them, those of each user, and those of each account.
 #[derive(Debug, Default)]
 pub struct UsageOfQos {
-    all: Held,
-    users: BTreeMap<Option<Arc<str>>, Held>,
-    accounts: BTreeMap<Option<Arc<str>>, Held>,
+    all: OfJobs,
+    users: BTreeMap<Option<Arc<str>>, OfJobs>,
+    accounts: BTreeMap<Option<Arc<str>>, OfJobs>,
 }
 
 /// What the running jobs of each QOS hold, by the name of the QOS.
 pub type Usage = BTreeMap<Arc<str>, UsageOfQos>;
 
 impl UsageOfQos {
-    pub fn add(&mut self, spec: &JobSpec, held: Requested) {
-        self.all.add(held);
-        self.users.entry(spec.user.clone()).or_default().add(held);
-        self.accounts.entry(account_of(spec).clone()).or_default().add(held);
+    /// Adds a job on these nodes. Without nodes, none of them counts.
+    pub fn add(&mut self, spec: &JobSpec, held: Requested, nodes: &[NodeId]) {
+        self.all.add(held, nodes);
+        self.users.entry(spec.user.clone()).or_default().add(held, nodes);
+        self.accounts.entry(account_of(spec).clone()).or_default().add(held, nodes);
     }
 
     /// What counts for a job. Users and accounts are looked up if the QOS counts them.
-    pub fn held_of(&self, spec: &JobSpec, qos: &Qos) -> HeldOf {
-        let user = || self.users.get(&spec.user).copied().unwrap_or_default();
-        let account = || self.accounts.get(account_of(spec)).copied().unwrap_or_default();
-        let none = Held::default();
+    pub fn held_of(&self, spec: &JobSpec, qos: &Qos, counted: &NodesCounted<'_>) -> HeldOf {
+        let held = |of: Option<&OfJobs>| of.map(|of| of.held(counted)).unwrap_or_default();
         HeldOf {
-            all: self.all,
-            user: if qos.counts_users() { user() } else { none },
-            account: if qos.counts_accounts() { account() } else { none },
+            all: self.all.held(counted),
+            user: held(self.users.get(&spec.user).filter(|_| qos.counts_users())),
+            account: held(self.accounts.get(account_of(spec)).filter(|_| qos.counts_accounts())),
         }
     }
 }
