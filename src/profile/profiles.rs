@@ -438,6 +438,9 @@ fn source_of(name: &str, span: Span, folder: &Path, report: &mut Report) -> Opti
                 let file = folder.join(name);
                 let near = match hint(name, profile_names()) {
                     _ if file.is_file() => format!("for the file of this name, write `./{name}`; "),
+                    _ if name.contains(' ') => {
+                        "for a scheduler in another process, use `--outside`, or `--with outside:…`; ".to_string()
+                    }
                     Some(near) => format!("{near}{} ", if near.ends_with('?') { "" } else { ";" }),
                     None => String::new(),
                 };

@@ -239,6 +239,7 @@ fn is_of_another_kind(tree: &Tree, source: SourceId, report: &mut Report) -> boo
         _ if !has("scenario") && has("apiVersion") && has("kind") => {
             Some(("a Kubernetes manifest", "use it with `files:` in a scenario"))
         }
+        _ if has("plan") && !has("nodes") => Some(("a plan", "run it with `dryrack plan`")),
         (false, false, true) => Some(("a configuration of dstack", "use it with `dstack:` in a scenario")),
         _ => None,
     };
