@@ -495,7 +495,8 @@ impl RunAccount {
         replica.blame = Some(Blame::One(because));
         replica.waiting_since = now;
         self.current.waiting += 1;
-        self.retries += 1;
+        // A replica that a scale-up needs again did not fail.
+        self.retries += u64::from(because != Reason::ScaledUp);
     }
 }
 

@@ -54,7 +54,7 @@ metrics! {
     "gpu_allocated", "part": "allocated GPU time divided by the GPU time of all usable GPUs on ready nodes. A GPU that foreign processes use counts as not allocated", "";
     "cpu_allocated", "part": "allocated CPU time divided by the CPU time of all ready nodes", "";
     "rlscheduler_utilization", "part": "CPU time of all completed jobs, divided by the CPU time of all nodes from the first submission to the last start, without instances that never existed. Work after the last start counts too, so the value may exceed 1", "RLScheduler, cd433e3";
-    "retries", "count": "attempts of a replica after its first attempt", "";
+    "retries", "count": "attempts of a replica after its first attempt, without those for which a scale-up needs it again", "";
     "commits_refused", "count": "placements that were chosen and could not be committed", "";
     "deadlines_expired", "count": "states that lasted longer than their deadline", "";
     "safety_broken", "count": "commits that broke a safety rule, under a profile that allows it", "";

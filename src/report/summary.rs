@@ -129,15 +129,9 @@ fn ran(accounts: &RunAccount, metrics: &Metrics) -> String {
     // The refused commits of a scheduler in another process are among its refused decisions below.
     let own_commits = accounts.outside.own_commits();
     let count_of = |name: &str| if name == "commits_refused" { own_commits } else { metrics.count(name) };
-    let (retry, retries) = match is_scaled(accounts) {
-        true => {
-            ("attempt after a first one (a retry or a scale-up)", "attempts after a first one (retries or scale-ups)")
-        }
-        false => ("retry", "retries"),
-    };
     let incidents = [
         ("preemptions", "preemption", "preemptions"),
-        ("retries", retry, retries),
+        ("retries", "retry", "retries"),
         ("commits_refused", "commit refused", "commits refused"),
         ("deadlines_expired", "deadline expired", "deadlines expired"),
         ("safety_broken", "time safety broken", "times safety broken"),

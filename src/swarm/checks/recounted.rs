@@ -47,6 +47,8 @@ struct Replica {
 
 #[derive(Default)]
 struct Attempt {
+    /// Whether it follows an attempt for another reason than a scale-up.
+    is_retry: bool,
     placed: Option<f64>,
     started: Option<f64>,
     ended: Option<(f64, Outcome)>,
@@ -173,9 +175,9 @@ impl History {
                 self.leave(at, *attempt, |node| !kept.contains(&node));
             }
             Event::ClaimFreed { attempt, node } => self.leave(at, *attempt, |other| other == *node),
-            Event::Retry { attempt, .. } => {
+            Event::Retry { attempt, because, .. } => {
                 let replica = &mut self.jobs[attempt.job.index()].replicas[attempt.replica as usize];
-                replica.attempts.push(Attempt::default());
+                replica.attempts.push(Attempt { is_retry: *because != Reason::ScaledUp, ..Attempt::default() });
             }
             Event::ReplicaAdded { attempt } => self.jobs[attempt.job.index()].replicas.push(Replica::new(at)),
             Event::JobEnded { job, outcome, .. } => self.jobs[job.index()].outcome = Some(*outcome),
@@ -226,7 +228,7 @@ impl History {
             job.outcome == Some(Outcome::Completed) || (job.outcome.is_none() && holding.contains(number))
         };
         let survived: u64 = self.jobs.iter().enumerate().filter(survives).map(|(_, job)| job.failures).sum();
-        let attempts: usize = self.replicas().map(|replica| replica.attempts.len() - 1).sum();
+        let retries = self.replicas().flat_map(|replica| &replica.attempts).filter(|attempt| attempt.is_retry).count();
         vec![
             ("jobs_submitted", Some(self.jobs.len() as f64)),
             ("jobs_completed", ended(Outcome::Completed)),
@@ -238,7 +240,7 @@ impl History {
             ("jobs_refused", ended(Outcome::Refused)),
             ("jobs_running", Some(running as f64)),
             ("jobs_waiting", Some((unended.len() - running) as f64)),
-            ("retries", Some(attempts as f64)),
+            ("retries", Some(retries as f64)),
             ("failures_survived", Some(survived as f64)),
         ]
     }
