@@ -15,6 +15,7 @@ trials! {
     Nothing: [
         no_text_makes_the_reader_panic,
         each_input_that_the_fuzzer_kept_is_read,
+        the_fuzzer_has_each_crate_that_its_targets_use,
     ]
 }
 
@@ -44,6 +45,22 @@ fn each_input_that_the_fuzzer_kept_is_read() {
             assert!(begun.elapsed() < LONGEST, "{}: {} s", file.display(), begun.elapsed().as_secs());
         }
     }
+}
+
+/// The targets are compiled here with the dependencies of these tests, and with those of `fuzz/` only by `.ci/fuzz`.
+fn the_fuzzer_has_each_crate_that_its_targets_use() {
+    let manifest = include_str!("../../fuzz/Cargo.toml");
+    let targets = include_str!("fuzzed/targets.rs");
+    let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let words = targets.split(|letter: char| !is_word(letter));
+    let mut used: Vec<String> =
+        words.filter(|word| word.starts_with("dryrack_")).map(|word| word.replace('_', "-")).collect();
+    used.sort();
+    used.dedup();
+    assert!(used.len() > 5, "{used:?}");
+    let is_lacking = |name: &&String| !manifest.lines().any(|line| line.starts_with(&format!("{name} = ")));
+    let lacking: Vec<&String> = used.iter().filter(is_lacking).collect();
+    assert!(lacking.is_empty(), "fuzz/Cargo.toml lacks {lacking:?}");
 }
 
 const TEXTS: &[&str] = &[
