@@ -1,5 +1,7 @@
 //! The clock of one pass: when it runs, given its period, its offset and its jitter.
 
+use std::cell::Cell;
+
 use super::pass_options::PassOptions;
 use dryrack_planted::planted;
 use dryrack_rng::Stream;
@@ -21,16 +23,24 @@ pub struct PassState {
     /// Number of replicas of the batch that the pass had processed when a decision that takes time interrupted it. The
     /// pass resumes once that decision is made.
     pub(crate) interrupted_after: Option<u32>,
+    /// The jitter of ticks that were asked for last, each at its number modulo the length. The next tick is asked for
+    /// in each step, and to draw its jitter costs more than the rest of the question.
+    jitters: [Cell<Option<(u64, SimDuration)>>; KEPT_JITTERS],
 }
+
+/// Enough for the ticks around the present and around the next time at which something is due.
+const KEPT_JITTERS: usize = 8;
 
 impl PassState {
     pub fn new(options: PassOptions, seed: u64, purpose: &'static str) -> PassState {
-        PassState { options, seed, purpose, last: None, cut_short: false, interrupted_after: None }
+        let jitters = Default::default();
+        PassState { options, seed, purpose, last: None, cut_short: false, interrupted_after: None, jitters }
     }
 
     /// Replaces the options, such as the period.
     pub(crate) fn follow(&mut self, options: PassOptions) {
         self.options = options;
+        self.jitters = Default::default();
     }
 
     /// The first tick at or after `now` that has not run. Tick n is at `offset + n * period`, plus its own jitter.
@@ -54,9 +64,15 @@ impl PassState {
     }
 
     fn jitter(&self, number: u64) -> SimDuration {
-        match self.options.jitter.is_zero() {
-            true => SimDuration::ZERO,
-            false => Stream::new(self.seed, self.purpose, number).duration(SimDuration::ZERO, self.options.jitter),
+        if self.options.jitter.is_zero() {
+            return SimDuration::ZERO;
         }
+        let kept = &self.jitters[number as usize % KEPT_JITTERS];
+        if let Some((_, jitter)) = kept.get().filter(|(of, _)| *of == number) {
+            return jitter;
+        }
+        let jitter = Stream::new(self.seed, self.purpose, number).duration(SimDuration::ZERO, self.options.jitter);
+        kept.set(Some((number, jitter)));
+        jitter
     }
 }

@@ -8,12 +8,17 @@
 #![warn(clippy::unwrap_used)]
 
 use std::cell::Cell;
+use std::sync::LazyLock;
 
+use blake3::hazmat::{ContextKey, HasherExt, hash_derive_key_context};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
 use dryrack_units::SimDuration;
+
+/// Tells the keys of these streams from those of other programs. Its hash is the same for all streams.
+static CONTEXT: LazyLock<ContextKey> = LazyLock::new(|| hash_derive_key_context("dryrack 2026 random streams"));
 
 thread_local! {
     static DRAWS: Cell<u64> = const { Cell::new(0) };
@@ -32,7 +37,7 @@ impl Stream {
     /// The stream of `purpose` (a constant in the code) for `entity` (an id or a number from [`entity`]) in a run with
     /// this seed.
     pub fn new(seed: u64, purpose: &'static str, entity: u64) -> Stream {
-        let mut hasher = blake3::Hasher::new_derive_key("dryrack 2026 random streams");
+        let mut hasher = blake3::Hasher::new_from_context_key(&CONTEXT);
         hasher.update(&seed.to_le_bytes());
         hasher.update(&entity.to_le_bytes());
         hasher.update(purpose.as_bytes());
