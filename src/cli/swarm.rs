@@ -22,7 +22,7 @@ use super::test::pool;
 use dryrack_control::Profile;
 use dryrack_engine::{
     Bound, MOST_RECORDS_OF_A_WORLD, Progress, Rehearsal, RunOptions, Runaway, WorldResult, draw_pod_world,
-    draw_slurm_world, draw_stages_world, draw_world, run, run_world, run_world_once,
+    draw_profiles_world, draw_slurm_world, draw_stages_world, draw_world, run, run_world, run_world_once,
 };
 use dryrack_event::Outcome;
 use dryrack_profile::{load_profile, profile_names};
@@ -67,6 +67,8 @@ enum WorldKind {
     Slurm,
     /// Every flow and queue, with filters, scorers and orders that are expressions
     Stages,
+    /// Every queue, under profiles that combine options as no built-in profile does
+    Profiles,
 }
 
 impl WorldKind {
@@ -76,6 +78,7 @@ impl WorldKind {
             WorldKind::Pods => draw_pod_world(seed, profiles),
             WorldKind::Slurm => draw_slurm_world(seed, profiles),
             WorldKind::Stages => draw_stages_world(seed, profiles),
+            WorldKind::Profiles => draw_profiles_world(seed, profiles),
         }
     }
 }
@@ -268,6 +271,7 @@ fn repeat(kind: WorldKind, seed: u64) -> String {
         WorldKind::Pods => format!("dryrack swarm --seeds {seed} --world pods"),
         WorldKind::Slurm => format!("dryrack swarm --seeds {seed} --world slurm"),
         WorldKind::Stages => format!("dryrack swarm --seeds {seed} --world stages"),
+        WorldKind::Profiles => format!("dryrack swarm --seeds {seed} --world profiles"),
     }
 }
 

@@ -132,7 +132,8 @@ pub(crate) trait Flow {
         self.stop_attempt(core, index, outcome, because);
     }
 
-    /// Whether a replica in phase stopping has really stopped, but the flow has not noticed it yet.
+    /// Whether a replica in phase stopping has really stopped, or was never told to start, but the flow has not noticed it
+    /// yet.
     fn has_stopped(&self, _index: ReplicaIndex) -> bool {
         false
     }

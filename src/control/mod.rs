@@ -70,7 +70,7 @@ pub use polled::{
 };
 pub use profile::{
     AnalysisOptions, CommitOptions, Deadlines, FlowOptions, HeartbeatOptions, Instant, Profile, Program, RetryOptions,
-    Unsafe,
+    SilentState, Unsafe,
 };
 pub use profile_error::ProfileError;
 pub use queue::attained_width;

@@ -101,7 +101,8 @@ impl Flow for Polled {
     }
 
     fn has_stopped(&self, index: ReplicaIndex) -> bool {
-        self.members[index as usize].over
+        let member = &self.members[index as usize];
+        member.over || !member.asked
     }
 
     fn phase_timed_out(&mut self, core: &mut Core, index: ReplicaIndex, phase: Phase) {

@@ -8,7 +8,7 @@ use dryrack_control::{Profile, Trigger, attained_width};
 use dryrack_engine::Rehearsal;
 use dryrack_event::Event;
 use dryrack_scheduler::OrderKey;
-use dryrack_units::{SimDuration, SimTime};
+use dryrack_units::{Permille, SimDuration, SimTime};
 use dryrack_workload::{Arrival, IdleLimit, JobBehavior, JobSpec, UtilizationRule};
 use serde_json::Value;
 
@@ -71,9 +71,15 @@ fn is_scalable(world: &Rehearsal) -> bool {
         // Custom stages state times.
         && scheduler.own_stages().next().is_none()
         && passes.iter().flatten().all(|pass| pass.jitter.is_zero() && pass.trigger != Trigger::Outside)
+        && is_exact(profile.retry.factor)
         && !has_samples
         && !has_requests
         && !world.arrivals.iter().any(is_elastic)
+}
+
+/// Whether a pause that grows by this factor stays a whole number of nanoseconds.
+fn is_exact(factor: Permille) -> bool {
+    factor.get().is_multiple_of(1000)
 }
 
 /// The world with limits of Tiresias's queues that each job reaches after a whole number of nanoseconds. Otherwise that

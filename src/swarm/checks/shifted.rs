@@ -72,6 +72,8 @@ fn shift_of(profile: &Profile) -> Option<SimDuration> {
     for pass in passes.into_iter().flatten() {
         match pass.trigger {
             Trigger::Event => {}
+            // The first pass comes after the offset. Later, a job never waits longer than a period.
+            Trigger::Every(period) if pass.offset >= period => return None,
             // A pass that takes time moves the next one, so its beginnings are no multiples of a period.
             Trigger::Every(period) if pass.jitter.is_zero() && pass.takes == PassTime::NONE => periods.push(period),
             Trigger::Every(_) | Trigger::EachAfter(_) | Trigger::Outside => return None,
