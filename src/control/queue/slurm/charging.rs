@@ -19,7 +19,15 @@ impl Slurm {
         let claims = replica.placement.as_ref()?.claims();
         let held = held_by(claims);
         let rate = self.partitions[self.section_of(core, index)].options.billing(held);
-        Some(Charge { association, rate: (rate * 1000.0) as u64, since: down_to(core.now, SECOND) })
+        let until = core.now.saturating_add(limit_of(core, index));
+        Some(Charge { association, rate: (rate * 1000.0) as u64, since: down_to(core.now, SECOND), until })
+    }
+
+    /// A computation of priorities at this time or later is the last that changes an order, unless another job comes,
+    /// begins or ends. What runs changes factors until it ends, at its time limit at the latest.
+    pub fn settled_from(&self, weights: &Multifactor) -> SimTime {
+        let running = self.fair.as_ref().filter(|_| weights.weight_fairshare > 0).and_then(FairShares::last_end);
+        running.map_or(self.settled, |last| last.max(self.settled))
     }
 }
 
@@ -42,15 +50,14 @@ impl Queue {
             self.expect_usage(weights, core.now);
             return;
         }
-        self.begin_usage(core, index, weights);
+        self.begin_usage(core, index);
     }
 
-    /// Charges a job from now on. Its usage changes the factors until it ends, at its time limit at the latest.
-    fn begin_usage(&mut self, core: &Core, index: ReplicaIndex, weights: &Multifactor) {
+    /// Charges a job from now on.
+    fn begin_usage(&mut self, core: &Core, index: ReplicaIndex) {
         let charge = self.slurm.as_ref().and_then(|slurm| slurm.charge_of(core, index));
         if let (Some(charge), Some(fair)) = (charge, self.fair_shares()) {
             fair.begin(index, charge);
-            self.expect_usage(weights, core.now.saturating_add(limit_of(core, index)));
         }
     }
 
@@ -82,6 +89,6 @@ impl Queue {
         fair.catch_up(weights, core.now);
         fair.take_usage_of(&before);
         self.expect_usage(weights, core.now);
-        running.into_iter().for_each(|index| self.begin_usage(core, index, weights));
+        running.into_iter().for_each(|index| self.begin_usage(core, index));
     }
 }

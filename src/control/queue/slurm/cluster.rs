@@ -36,8 +36,8 @@ pub struct Slurm {
     pub cluster: Requested,
     /// When priorities were last computed.
     pub calculated: SimTime,
-    /// A computation of priorities at this time or later is the last that changes an order, unless another job comes,
-    /// begins or ends.
+    /// A computation of priorities at this time or later is the last that changes an order, unless jobs run that change
+    /// factors of fair share, or another job comes, begins or ends.
     pub settled: SimTime,
     /// How jobs come before those that they may preempt.
     pub preemptors: Preemptors,

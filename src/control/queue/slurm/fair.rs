@@ -4,7 +4,7 @@
 //! computation decays what was used before, and only then do factors change. A charge for some seconds decays as if all
 //! of it were as old as its beginning. Time counts in whole seconds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::core::store::ReplicaIndex;
 use crate::queue::slots::time::{SECOND, down_to};
@@ -21,6 +21,8 @@ pub struct FairShares {
     charged: SimTime,
     half_life: SimDuration,
     running: BTreeMap<ReplicaIndex, Charge>,
+    /// When each running job ends at the latest.
+    ends: BTreeSet<(SimTime, ReplicaIndex)>,
     /// Running jobs that began after the last computation.
     fresh: Vec<ReplicaIndex>,
     /// What other running jobs use per second, for each association, in thousandths.
@@ -34,6 +36,8 @@ pub struct Charge {
     /// Per second, in thousandths.
     pub rate: u64,
     pub since: SimTime,
+    /// The time limit of the job.
+    pub until: SimTime,
 }
 
 impl FairShares {
@@ -52,6 +56,7 @@ impl FairShares {
             charged: SimTime::ZERO,
             half_life: weights.decay_half_life,
             running: BTreeMap::new(),
+            ends: BTreeSet::new(),
             fresh: Vec::new(),
             holds,
         })
@@ -103,19 +108,27 @@ impl FairShares {
 
     /// Charges a job from now on.
     pub fn begin(&mut self, index: ReplicaIndex, charge: Charge) {
-        if self.running.insert(index, charge).is_none() {
-            self.fresh.push(index);
+        match self.running.insert(index, charge) {
+            Some(before) => drop(self.ends.remove(&(before.until, index))),
+            None => self.fresh.push(index),
         }
+        self.ends.insert((charge.until, index));
     }
 
     /// Charges what a job has used until it ends.
     pub fn end(&mut self, index: ReplicaIndex, now: SimTime) {
         let Some(charge) = self.running.remove(&index) else { return };
+        self.ends.remove(&(charge.until, index));
         self.charge(charge, down_to(now, SECOND));
         match self.fresh.iter().position(|fresh| *fresh == index) {
             Some(place) => drop(self.fresh.remove(place)),
             None => self.holds[charge.association] -= charge.rate,
         }
+    }
+
+    /// When the last of the running jobs ends at the latest. `None` if none runs.
+    pub fn last_end(&self) -> Option<SimTime> {
+        self.ends.last().map(|(until, _)| *until)
     }
 
     /// The running jobs, in order.
@@ -151,7 +164,7 @@ mod tests {
     }
 
     fn charge(association: usize, rate: u64, since: u64) -> Charge {
-        Charge { association, rate, since: at(since) }
+        Charge { association, rate, since: at(since), until: at(since + 3600) }
     }
 
     #[test]
@@ -187,6 +200,18 @@ mod tests {
         // Of equal shares, the user that used less is first of three, behind nobody but the user root.
         let factors = [u, v].map(|user| fair.associations.factor(user));
         assert!(factors[0] < factors[1], "{factors:?}");
+    }
+
+    #[test]
+    fn a_job_that_has_ended_is_no_longer_expected_to_run() {
+        let (mut fair, _, [u, v]) = shares(0);
+        fair.begin(0, charge(u, 1000, 10));
+        fair.begin(1, charge(v, 1000, 30));
+        assert_eq!(fair.last_end(), Some(at(3630)));
+        fair.end(1, at(40));
+        assert_eq!(fair.last_end(), Some(at(3610)), "the first one still runs");
+        fair.end(0, at(50));
+        assert_eq!(fair.last_end(), None);
     }
 
     #[test]

@@ -65,8 +65,11 @@ impl Queue {
     /// When the next such change comes. `None` if none comes. A computation of priorities that changes no order does not
     /// count, so that a run with a job that never starts can end.
     pub(in crate::queue) fn next_epoch(&self, core: &Core) -> Option<SimTime> {
-        let is_due = self.slurm.as_ref().is_some_and(|slurm| slurm.calculated < slurm.settled);
-        let weights = weights(core).filter(|weights| is_due && change_with_time(weights));
+        let is_due = |weights: &&Multifactor| {
+            let is_unsettled = |slurm: &Slurm| slurm.calculated < slurm.settled_from(weights);
+            change_with_time(weights) && self.slurm.as_deref().is_some_and(is_unsettled)
+        };
+        let weights = weights(core).filter(is_due);
         let calculated = weights.and_then(|weights| weights.calculated_after(weights.calculations(core.now)));
         let boundary = self.slurm.as_ref().and_then(|slurm| slurm.next_boundary(core.now));
         calculated.into_iter().chain(boundary).chain(self.next_preemptible(core)).min()
