@@ -46,6 +46,7 @@ mod swarm_queues;
 mod swarm_services;
 mod swarm_sets;
 mod swarm_slurm;
+mod swarm_slurm_sites;
 mod swarm_stages;
 mod swarm_usage;
 mod traffic;

@@ -89,10 +89,11 @@ const PODS_THAT_BROKE: [(&str, &str); 11] = [
 ];
 
 /// The same for worlds of Slurm.
-const SLURM_THAT_BROKE: [(&str, &str); 3] = [
+const SLURM_THAT_BROKE: [(&str, &str); 4] = [
     ("7", "a job that never fits was said to be unfit if nodes were kept for others"),
     ("69", "a place was explained as if nodes of completing jobs were free"),
     ("237", "a job that picks its GPUs got other GPUs if nodes were kept for others"),
+    ("1018", "a job without a time limit that had ended counted as running for a year, so that the run did not end"),
 ];
 
 /// The same for worlds with custom stages.
