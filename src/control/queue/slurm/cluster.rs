@@ -88,6 +88,11 @@ impl Slurm {
         }))
     }
 
+    /// Whether a further computation of priorities may change an order.
+    pub fn is_unsettled(&self, weights: &Multifactor) -> bool {
+        self.calculated < self.settled_from(weights)
+    }
+
     /// Reads which nodes are in which partition. Nodes are only ever added, and all of them before the first job.
     pub fn follow_fleet(&mut self, core: &Core) {
         if self.known == core.fleet.len() {

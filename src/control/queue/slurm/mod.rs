@@ -50,10 +50,15 @@ fn change_with_time(weights: &Multifactor) -> bool {
 
 impl Queue {
     /// The number of time-dependent changes in the Slurm cluster so far: computations of priorities, and beginnings and
-    /// ends of advance reservations, and jobs that are no longer exempt from preemption.
+    /// ends of advance reservations, and jobs that are no longer exempt from preemption. A computation that changes no
+    /// priority does not count. Otherwise a pass would depend on whether a step happens to follow it, such as a question.
     pub(in crate::queue) fn epoch(&self, core: &Core) -> u64 {
+        let last = |weights: &Multifactor| match self.slurm.as_deref() {
+            Some(slurm) if !slurm.is_unsettled(weights) => slurm.calculated,
+            _ => core.now,
+        };
         let weights = weights(core).filter(|weights| change_with_time(weights));
-        let calculations = weights.map_or(0, |weights| weights.calculations(core.now));
+        let calculations = weights.map_or(0, |weights| weights.calculations(last(weights)));
         calculations + self.reservation_boundaries(core) + self.preemptible(core)
     }
 
@@ -66,8 +71,7 @@ impl Queue {
     /// count, so that a run with a job that never starts can end.
     pub(in crate::queue) fn next_epoch(&self, core: &Core) -> Option<SimTime> {
         let is_due = |weights: &&Multifactor| {
-            let is_unsettled = |slurm: &Slurm| slurm.calculated < slurm.settled_from(weights);
-            change_with_time(weights) && self.slurm.as_deref().is_some_and(is_unsettled)
+            change_with_time(weights) && self.slurm.as_deref().is_some_and(|slurm| slurm.is_unsettled(weights))
         };
         let weights = weights(core).filter(is_due);
         let calculated = weights.and_then(|weights| weights.calculated_after(weights.calculations(core.now)));
