@@ -389,7 +389,11 @@ impl Questions<'_> {
 fn selected(demand: &Demand, known: &Selectable, claim: &NodeClaim) -> Verdict {
     match demand.pick {
         Some(Pick::AllGpus(_)) if demand.model().is_none() => {
+            // One of several GPUs that are taken together has not the restricted cores of the others.
+            let is_one_of_several =
+                |verdict: &Verdict| claim.gpus.len() > 1 && verdict.reason() == Some(Reason::CoresRestricted);
             let verdicts = claim.gpus.iter().map(|part| known.gpus[usize::from(part.index)]);
+            let verdicts = verdicts.filter(|verdict| !is_one_of_several(verdict));
             verdicts.clone().find(|verdict| !verdict.is_fit()).unwrap_or(Verdict::Fit)
         }
         Some(Pick::AllGpus(_) | Pick::Gpus(_) | Pick::Nodes(_)) | None => known.verdict,

@@ -39,6 +39,12 @@ pub trait Placer {
     /// other GPUs.
     fn select_gpu(&self, gpu: GpuId) -> (Verdict, bool);
 
+    /// Whether all these GPUs of one node could be taken, if they were the only pick. A task that takes several GPUs has
+    /// the restricted cores of all of them.
+    fn takes_together(&self, _gpus: &[GpuId]) -> bool {
+        false
+    }
+
     /// Whether the demand takes GPUs. Only then can GPUs be picked for it.
     fn takes_gpus(&self) -> bool;
 

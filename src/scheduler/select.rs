@@ -46,13 +46,19 @@ pub fn select_for(
     })
 }
 
-/// The refusals of the demand's picks, each judged alone. Empty if all picks can be selected, or if nothing is picked.
+/// The refusals of the demand's picks, each judged alone. If all picked GPUs of a node must be taken and can be taken
+/// together, none of them is refused. Empty if all picks can be selected, or if nothing is picked.
 pub fn refused_picks(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> Vec<Verdict> {
     let Some(pick) = &demand.pick else { return Vec::new() };
     let mut verdicts: Vec<Verdict> =
         with_placer(options, demand, PlacementContext::UNSUBMITTED, fleet, |placer| match pick {
             Pick::Nodes(nodes) => nodes.iter().map(|node| placer.select_node(*node).0).collect(),
-            Pick::Gpus(gpus) | Pick::AllGpus(gpus) => gpus.iter().map(|gpu| placer.select_gpu(*gpu).0).collect(),
+            Pick::Gpus(gpus) => gpus.iter().map(|gpu| placer.select_gpu(*gpu).0).collect(),
+            Pick::AllGpus(gpus) => {
+                let on = |node: NodeId| gpus.iter().copied().filter(|gpu| gpu.node == node).collect::<Vec<_>>();
+                let refused = gpus.iter().filter(|gpu| !placer.takes_together(&on(gpu.node)));
+                refused.map(|gpu| placer.select_gpu(*gpu).0).collect()
+            }
         });
     verdicts.retain(|verdict| !verdict.is_fit());
     verdicts

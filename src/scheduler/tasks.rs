@@ -82,6 +82,11 @@ impl Placer for TaskPlacer<'_> {
         (self.judge_picked(1, &pick, gpu.node), false)
     }
 
+    fn takes_together(&self, gpus: &[GpuId]) -> bool {
+        let pick = Pick::AllGpus(gpus.to_vec());
+        self.judge_picked(1, &pick, gpus[0].node).is_fit()
+    }
+
     fn takes_gpus(&self) -> bool {
         self.group.task.gpus.is_some()
     }

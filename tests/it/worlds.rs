@@ -110,8 +110,10 @@ const STAGES_THAT_BROKE: [(&str, &str); 9] = [
 ];
 
 /// The same for worlds under profiles that nobody has written.
-const PROFILES_THAT_BROKE: [(&str, &str); 1] =
-    [("4258", "a run that was cancelled before its host was told to start it kept its place for ever")];
+const PROFILES_THAT_BROKE: [(&str, &str); 2] = [
+    ("4258", "a run that was cancelled before its host was told to start it kept its place for ever"),
+    ("11997", "picked GPUs that bring their cores together were judged one by one"),
+];
 
 fn random_worlds_that_broke_once_hold() {
     let of_any = WORLDS_THAT_BROKE.map(|broke| ("any", broke));
