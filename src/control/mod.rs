@@ -27,6 +27,8 @@
 mod admission;
 mod attempts;
 mod checks;
+#[cfg(test)]
+mod checks_tests;
 mod clocks;
 #[cfg(test)]
 mod control_tests;
