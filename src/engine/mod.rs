@@ -41,6 +41,7 @@ mod swarm_fleets;
 mod swarm_nodes;
 mod swarm_objects;
 mod swarm_pods;
+mod swarm_pods_sites;
 mod swarm_profiles;
 mod swarm_queues;
 mod swarm_services;

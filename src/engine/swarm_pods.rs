@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::rehearsal::Rehearsal;
 use super::swarm::draw_world;
 use super::swarm_objects::add_objects;
+use super::swarm_pods_sites::{has_sites, vary_kueue, vary_pods, vary_scheduler};
 use dryrack_control::Profile;
 use dryrack_fleet::{KubernetesNode, NodeShape};
 use dryrack_objects::{ClusterObjects, Pod, ResourceList};
@@ -38,9 +39,18 @@ pub fn draw_pod_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
     if !only_queue {
         add_pods(&mut draws, &mut world);
         add_objects(seed, &mut world);
+        if has_sites(seed) {
+            vary_pods(seed, &mut world);
+        }
     }
     if has_kueue {
         add_kueue(&mut draws, &mut world);
+        if has_sites(seed) {
+            vary_kueue(seed, &mut world);
+        }
+    }
+    if has_sites(seed) {
+        vary_scheduler(seed, &mut world);
     }
     world
 }

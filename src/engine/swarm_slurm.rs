@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::cloud_models::CloudModels;
 use super::rehearsal::Rehearsal;
 use super::swarm::draw_world;
-use super::swarm_slurm_sites::Site;
+use super::swarm_slurm_sites::{Site, has_site};
 use dryrack_control::Profile;
 use dryrack_fleet::NodeShape;
 use dryrack_rng::Stream;
@@ -38,7 +38,7 @@ pub fn draw_slurm_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
     let mut options = draw_options(&mut draws, has_reservation);
     // Draws of their own, so that worlds without these QOS stay as they are.
     limit_partitions(&mut Stream::new(seed, "swarm slurm partition limits", 0), &mut options);
-    let site = Site::add_to(seed, &mut options);
+    let site = has_site(seed).then(|| Site::add_to(seed, &mut options));
     let options: SlurmOptions = serde_json::from_value(options).expect("valid options");
     profile.scheduler.order = match options.priority {
         Some(_) => vec![OrderKey::Multifactor, OrderKey::Submitted],
@@ -52,7 +52,9 @@ pub fn draw_slurm_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
         let mut spec = JobSpec::clone(&arrival.spec);
         add_terms(&mut draws, &mut spec, has_reservation);
         *arrival = Arrival { spec: Arc::new(spec), ..arrival.clone() };
-        site.add_terms(number, arrival);
+        if let Some(site) = &site {
+            site.add_terms(number, arrival);
+        }
     }
     let faults = profile.faults();
     assert!(faults.is_empty(), "a world has a profile that no file can have: {faults:?}");

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use super::case::{Case, CheckResult, Judged, log_of};
 use super::compare::{events, same};
+use dryrack_engine::Rehearsal;
 use dryrack_event::Event;
 use dryrack_workload::{Arrival, JobBehavior, JobSpec, RandomFaults};
+use serde_json::Value;
 
 pub fn judge(case: &Case<'_>) -> CheckResult {
     let world = case.world;
@@ -17,8 +19,10 @@ pub fn judge(case: &Case<'_>) -> CheckResult {
     let mut renamed = world.clone();
     // So are those of an instance that a cloud makes.
     let has_clouds = world.clouds.offers.iter().any(|offers| !offers.is_empty());
+    // Of equal domains of a topology, Kueue takes the first by name. Nodes are domains too.
+    let keeps_nodes = has_clouds || has_topology(world);
     let names: Vec<Arc<str>> = world.nodes.iter().map(|node| Arc::clone(&node.spec.name)).collect();
-    for (node, name) in renamed.nodes.iter_mut().zip(names.into_iter().rev()).filter(|_| !has_clouds) {
+    for (node, name) in renamed.nodes.iter_mut().zip(names.into_iter().rev()).filter(|_| !keeps_nodes) {
         node.spec.name = name;
     }
     let names: Vec<Arc<str>> = world.arrivals.iter().map(|arrival| Arc::clone(&arrival.spec.name)).collect();
@@ -26,7 +30,7 @@ pub fn judge(case: &Case<'_>) -> CheckResult {
         let spec = Arc::new(JobSpec { name, ..JobSpec::clone(&arrival.spec) });
         *arrival = Arrival { spec, ..arrival.clone() };
     }
-    if draws && has_clouds {
+    if draws && keeps_nodes {
         return Ok(Judged::DoesNotApply);
     }
     // An answer to a query names the job.
@@ -34,6 +38,13 @@ pub fn judge(case: &Case<'_>) -> CheckResult {
     same(&events(case.log, counts), &events(&log_of(&renamed), counts))
         .map_err(|difference| format!("the names of nodes and of jobs are listed in reverse:\n  {difference}"))?;
     Ok(Judged::Holds)
+}
+
+/// Whether Kueue knows a topology.
+fn has_topology(world: &Rehearsal) -> bool {
+    let is_topology = |object: &Value| object["kind"] == "Topology";
+    let lists = world.kueue.iter().filter_map(|(_, text)| serde_json::from_str::<Vec<Value>>(text).ok());
+    lists.flatten().any(|object| is_topology(&object))
 }
 
 /// Whether a job makes draws during the run.
