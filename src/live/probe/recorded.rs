@@ -60,6 +60,8 @@ fn what_has_ended_is_in_the_completion_file_but_for_half_a_line() {
 #[test]
 fn other_forms_of_slurm_are_read() {
     assert_eq!(host_list("a[1-3,07],login"), ["a1", "a2", "a3", "a07", "login"]);
+    assert_eq!(host_list("a[18446744073709551615]"), ["a18446744073709551615"]);
+    assert_eq!(host_list("a[1-99999999,1-99999999],b[1-2]").len(), 100_000);
     let node = json!({"name": "a1", "state": ["MIXED", "DRAIN"], "cpus": 64, "alloc_cpus": 3,
         "real_memory": {"set": true, "infinite": false, "number": 1024}, "alloc_memory": 512, "architecture": "x86_64",
         "gres": "gpu:a100:2(S:0-1),gpu:l4:1(S:0),craynetwork:4", "gres_used": "gpu:a100:1(IDX:1),gpu:l4:0(IDX:N/A)"});

@@ -210,7 +210,11 @@ fn hold_counted(node: &mut NodeSnapshot, gres_used: &str) {
     }
 }
 
-/// Expands `n[1-3,07],login` to host names, at most a hundred thousand.
+/// The largest number of hosts that a list is expanded to, and of digits in the number of each.
+const MOST_HOSTS: usize = 100_000;
+const MOST_DIGITS: usize = 20;
+
+/// Expands `n[1-3,07],login` to host names: at most [`MOST_HOSTS`] of those in brackets.
 pub fn host_list(text: &str) -> Vec<String> {
     let mut hosts = Vec::new();
     for one in split_outside_brackets(text).into_iter().filter(|one| !one.is_empty()) {
@@ -222,8 +226,8 @@ pub fn host_list(text: &str) -> Vec<String> {
         for range in inner.split(',') {
             let (first, last) = range.split_once('-').unwrap_or((range, range));
             if let (Ok(from), Ok(to)) = (first.parse::<u64>(), last.parse::<u64>()) {
-                let width = first.len();
-                hosts.extend((from..=to.min(from + 100_000)).map(|number| format!("{before}{number:0width$}{after}")));
+                let (width, left) = (first.len().min(MOST_DIGITS), MOST_HOSTS.saturating_sub(hosts.len()));
+                hosts.extend((from..=to).take(left).map(|number| format!("{before}{number:0width$}{after}")));
             }
         }
     }
