@@ -9,9 +9,11 @@ use super::replay::Replay;
 use super::run::{RunOptions, run};
 use dryrack_control::{Watch, Watched};
 use dryrack_event::{Event, Input, Record, RecordBody};
-use dryrack_ids::JobId;
+use dryrack_fleet::{Node, NodeState};
+use dryrack_ids::{JobId, NodeId};
 use dryrack_scheduler::{SchedulerView, Selectable};
 use dryrack_units::{SimDuration, SimTime};
+use dryrack_workload::{Arrival, JobSpec};
 
 /// The data of a decision at a moment, and the nodes and GPUs that can be picked by hand.
 pub struct Selection {
@@ -37,12 +39,11 @@ const REACHES: u32 = 8;
 /// then counts as taken.
 pub fn selection(rehearsal: &Rehearsal, job: JobId, replica: Option<u32>, at: Option<SimTime>) -> Selection {
     let spec = &rehearsal.arrivals[job.index()].spec;
-    let has_several_partitions = spec.slurm.as_ref().is_some_and(|terms| terms.has_several_partitions());
     let (at, sight) = match at {
         Some(at) => (at, stands(rehearsal, (job, replica), at)),
         None => match first_decision(rehearsal, job, replica) {
             // A decision may be about one of several partitions, but the user can pick from all of them.
-            Some(mut first) if has_several_partitions => {
+            Some(mut first) if is_in_several_partitions(spec) => {
                 first.sight.demand = rehearsal.profile.scheduler.demand_of(spec);
                 (first.at, first.sight)
             }
@@ -72,16 +73,15 @@ fn run_until(rehearsal: &Rehearsal, until: SimTime) -> (Vec<Record>, bool) {
 }
 
 fn first_decision(rehearsal: &Rehearsal, job: JobId, replica: Option<u32>) -> Option<Watched> {
-    let submitted = rehearsal.arrivals[job.index()].at;
+    let Arrival { at: submitted, spec, .. } = &rehearsal.arrivals[job.index()];
     let mut reach = SimDuration::ZERO;
     for _ in 0..REACHES {
         let (records, is_cut) = run_until(rehearsal, submitted.saturating_add(reach));
         let mut replay = replay_of(rehearsal);
         replay.control.watch(Watch::Job(job));
-        let is_of_it = |watched: &Watched| replica.is_none_or(|replica| watched.attempt.replica == replica);
         for record in &records {
             replay.take(record).expect("what was just recorded replays");
-            if let Some(first) = replay.control.take_decisions().into_iter().find(is_of_it) {
+            if let Some(first) = first_of(replay.control.take_decisions(), (spec, replica)) {
                 return Some(first);
             }
             if matches!(&record.said, RecordBody::Event(Event::JobEnded { job: over, .. }) if *over == job) {
@@ -89,7 +89,7 @@ fn first_decision(rehearsal: &Rehearsal, job: JobId, replica: Option<u32>) -> Op
             }
         }
         replay.finish().expect("what was just recorded replays");
-        if let Some(first) = replay.control.take_decisions().into_iter().find(is_of_it) {
+        if let Some(first) = first_of(replay.control.take_decisions(), (spec, replica)) {
             return Some(first);
         }
         if !is_cut {
@@ -98,6 +98,27 @@ fn first_decision(rehearsal: &Rehearsal, job: JobId, replica: Option<u32>) -> Op
         reach = if reach.is_zero() { REACH } else { reach.saturating_mul(10) };
     }
     None
+}
+
+/// The first of these decisions. If the job is in several partitions, each decision of an instant saw only the nodes of one
+/// of them as ready. Then the nodes are ready that one of these decisions saw as ready, because the user can pick from all.
+fn first_of(decisions: Vec<Watched>, (job, replica): (&JobSpec, Option<u32>)) -> Option<Watched> {
+    let is_of_it = |watched: &Watched| replica.is_none_or(|replica| watched.attempt.replica == replica);
+    let mut of_it = decisions.into_iter().filter(is_of_it);
+    let mut first = of_it.next()?;
+    if is_in_several_partitions(job) {
+        for other in of_it.filter(|other| other.attempt == first.attempt) {
+            let is_ready = |(_, node): &(NodeId, &Node)| node.status.state == NodeState::Ready;
+            for (node, _) in other.sight.fleet.iter().filter(is_ready) {
+                first.sight.fleet.set_node_state(node, NodeState::Ready);
+            }
+        }
+    }
+    Some(first)
+}
+
+fn is_in_several_partitions(job: &JobSpec) -> bool {
+    job.slurm.as_ref().is_some_and(|terms| terms.has_several_partitions())
 }
 
 /// The data of a decision about the job, just before the job is submitted.

@@ -89,7 +89,8 @@ const PODS_THAT_BROKE: [(&str, &str); 11] = [
 ];
 
 /// The same for worlds of Slurm.
-const SLURM_THAT_BROKE: [(&str, &str); 4] = [
+const SLURM_THAT_BROKE: [(&str, &str); 5] = [
+    ("106908", "the nodes of one of two partitions of a job were selectable, and it was placed in the other"),
     ("7", "a job that never fits was said to be unfit if nodes were kept for others"),
     ("69", "a place was explained as if nodes of completing jobs were free"),
     ("237", "a job that picks its GPUs got other GPUs if nodes were kept for others"),
