@@ -215,6 +215,21 @@ fn tasks_take_gpus_of_one_island_and_degraded_ones_last() {
 }
 
 #[test]
+fn degraded_gpus_of_an_island_come_after_its_sound_ones() {
+    let mut halves = shape(6);
+    halves.labels.insert(ISLANDS_LABEL.into(), "3+3".into());
+    let mut node = fleet(halves, &[]);
+    for degraded in [0, 3, 5] {
+        node.set_gpu_state(gpu(degraded), GpuState::Degraded);
+    }
+    // Four GPUs are wanted, and three are sound: all of the first island, and the sound one of the second.
+    let target = Target::default();
+    let choice = GpuChoice::new(GpuOrder::Islands, &target, Draw::NONE);
+    let load = on_node(&node, |class| fill(group(&task(4, GpuTake::Whole)), choice, class, 1));
+    assert_eq!(load.gpus.iter().map(|part| part.index).collect::<Vec<_>>(), [0, 1, 2, 4]);
+}
+
+#[test]
 fn no_more_tasks_are_put_on_a_node_than_it_has_whole_gpus_for() {
     let mut node = fleet(shape(6), &[(1, 1000, 80)]);
     let target = Target::default();

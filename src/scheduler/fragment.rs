@@ -186,3 +186,25 @@ fn after_tightest(demand: TaskGroup<'_>, class: &NodeClass, free: &Free) -> Free
     }
     after
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dryrack_units::{Bytes, MilliCpu};
+    use dryrack_workload::{Demand, GpuDemand, TaskDemand};
+
+    #[test]
+    fn only_a_part_of_one_gpu_is_a_share() {
+        let asks = |count, take| {
+            let gpus = Some(GpuDemand { count, take, models: Vec::new(), min_memory: None });
+            let demand = Demand::of(TaskDemand { gpus, ..TaskDemand::cpu_only(MilliCpu::from_cores(1)) });
+            shared(demand.task_group().expect("equal tasks"))
+        };
+        let half = GpuShare::new(500);
+        assert_eq!(asks(1, GpuTake::Share(half)), Some(half));
+        assert_eq!(asks(2, GpuTake::Share(half)), None);
+        assert_eq!(asks(1, GpuTake::Share(GpuShare::WHOLE)), None);
+        assert_eq!(asks(1, GpuTake::Whole), None);
+        assert_eq!(asks(1, GpuTake::Memory(Bytes::from_gib(1))), None);
+    }
+}

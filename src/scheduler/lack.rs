@@ -179,3 +179,15 @@ fn is_of_dstack(model: &str, name: &str) -> bool {
     let known = dstack_gpu(model).map(|known| known.name);
     name.eq_ignore_ascii_case(model) || known.is_some_and(|known| name.eq_ignore_ascii_case(known))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dstack_compares_gpus_without_case_and_by_its_own_names() {
+        assert!(is_of_dstack("A100", "a100"));
+        assert!(!is_of_dstack("A100", "h100"));
+        assert!(!is_of_dstack("nobody-s-gpu", "a100"));
+    }
+}

@@ -153,3 +153,16 @@ impl OfferKey {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_named_as_in_a_profile() {
+        use OfferKey::{InUseFirst, Price, SmallestSlice, SplitFirst, UnsplitFirst};
+        for key in [Price, UnsplitFirst, SplitFirst, InUseFirst, SmallestSlice] {
+            assert_eq!(serde_json::to_value(key).expect("JSON"), key.name());
+        }
+    }
+}

@@ -99,6 +99,8 @@ mod tests {
         assert_eq!(both.denies(asks(1, 1), hour, |_| holding(0, 0)), None);
         assert_eq!(both.denies(asks(1, 1), hour, |_| holding(1, 0)), Some(Reason::QosGrpJobs));
         let without = LimitingQos::of(Some(&partition), None);
+        assert!(!without.is_too_long(SimDuration::from_secs(600)));
+        assert!(without.is_too_long(SimDuration::from_secs(601)));
         assert_eq!(without.denies(asks(1, 1), hour, |_| holding(0, 0)), Some(Reason::QosMaxWall));
     }
 
