@@ -140,7 +140,7 @@ pub fn swarm(args: &SwarmArgs, format: Format) -> ExitResult {
                 args.seeds.clone().into_par_iter().for_each_with(tell_of, |tell_of, seed| {
                     let world = World { kind: args.world, seed, profiles: &profiles };
                     let run = |progress: &Progress| world.judged(&args.check, progress, marks.as_ref());
-                    let result = watch.during(seed, run);
+                    let result = watch.during(seed, repeat(args.world, seed), run);
                     bar.inc(1);
                     tell_of.send((seed, result)).expect("results are waited for to the last");
                 });
@@ -341,7 +341,7 @@ mod tests {
     fn a_world_that_takes_too_long_is_stopped_and_named() {
         let profiles = [load_profile("first-fit", Path::new("")).expect("it is built in")];
         let watch = Watch::default();
-        let slow = watch.during(7, |progress| {
+        let slow = watch.during(7, String::new(), |progress| {
             progress.stop();
             World { kind: WorldKind::Any, seed: 7, profiles: &profiles }.judged(&[], progress, None)
         });
@@ -350,6 +350,6 @@ mod tests {
         assert!(said.ends_with("repeat with: dryrack swarm --seeds 7\n"), "{said}");
         // The other world is not stopped and continues.
         let other = World { kind: WorldKind::Any, seed: 8, profiles: &profiles };
-        assert!(watch.during(8, |progress| other.judged(&[], progress, None)).is_ok());
+        assert!(watch.during(8, String::new(), |progress| other.judged(&[], progress, None)).is_ok());
     }
 }

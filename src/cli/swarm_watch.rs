@@ -29,6 +29,8 @@ struct Running {
     since: Instant,
     thread: Option<ThreadClock>,
     progress: Arc<Progress>,
+    /// The command that runs the world alone.
+    command: String,
 }
 
 impl Running {
@@ -72,11 +74,11 @@ fn processor_time(file: &Path) -> Option<Duration> {
 }
 
 impl Watch {
-    /// Runs one world, and lets this watch observe it meanwhile.
-    pub fn during<T>(&self, seed: u64, work: impl FnOnce(&Progress) -> T) -> T {
+    /// Runs one world, and lets this watch observe it meanwhile. `command` runs the world alone.
+    pub fn during<T>(&self, seed: u64, command: String, work: impl FnOnce(&Progress) -> T) -> T {
         let progress = Arc::new(Progress::default());
         let thread = ThreadClock::here();
-        self.running().insert(seed, Running { since: now(), thread, progress: Arc::clone(&progress) });
+        self.running().insert(seed, Running { since: now(), thread, progress: Arc::clone(&progress), command });
         let result = work(&progress);
         self.running().remove(&seed);
         result
@@ -98,8 +100,7 @@ impl Watch {
                     true => format!("more than {} GiB of memory are in use while it runs", MOST_MEMORY >> 30),
                     false => format!("one step takes more than {} s of processor time", LONGEST.as_secs()),
                 };
-                let command = format!("dryrack swarm --seeds {seed}");
-                stuck.insert(*seed, fault_text(&why, *seed, &world.progress, &command));
+                stuck.insert(*seed, fault_text(&why, *seed, &world.progress, &world.command));
             }
         }
         (!stuck.is_empty()).then_some(stuck)
