@@ -12,6 +12,10 @@ use dryrack_workload::UtilizationRule;
 /// The longest shift. A world whose periods fit together only after a longer time is not judged.
 const LONGEST: SimDuration = SimDuration::from_secs(365 * 86_400);
 
+/// In slots, ends of attempts are tried together that are close to a multiple of this time (`slots/time.rs` in the room of
+/// the control plane).
+const ENDS_TOGETHER: SimDuration = SimDuration::from_secs(30);
+
 const WEEK: SimDuration = SimDuration::from_secs(7 * 86_400);
 
 pub fn judge(case: &Case<'_>) -> CheckResult {
@@ -66,7 +70,7 @@ fn shift_of(profile: &Profile) -> Option<SimDuration> {
         periods.push(scheduler.fair_share.half_life);
     }
     if scheduler.backfill == Backfill::Slots {
-        periods.push(scheduler.slots.resolution);
+        periods.extend([scheduler.slots.resolution, ENDS_TOGETHER]);
     }
     let passes = [Some(profile.passes.analyse), Some(profile.passes.place), profile.passes.backfill];
     for pass in passes.into_iter().flatten() {
