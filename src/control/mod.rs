@@ -75,7 +75,7 @@ pub use profile::{
     SilentState, Unsafe,
 };
 pub use profile_error::ProfileError;
-pub use queue::attained_width;
+pub use queue::{CLOSE, attained_width};
 pub use reconfigure::can_become;
 pub use safety::{stated_tolerations, tolerate_state};
 pub use scan::{

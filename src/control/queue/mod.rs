@@ -49,6 +49,7 @@ use dryrack_scheduler::{Backfill, Decision, Discipline, Grouping, Lines, WaitQue
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::JobSpec;
 use open_decision::OpenDecision;
+pub use slots::time::CLOSE;
 pub(crate) use slurm::never_starts as slurm_never_starts;
 use turns::Turns;
 

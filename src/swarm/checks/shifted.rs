@@ -2,7 +2,7 @@
 
 use super::case::{Case, CheckResult, Judged, log_of};
 use super::compare::{events, same, with_times};
-use dryrack_control::{PassTime, Profile, Trigger};
+use dryrack_control::{CLOSE, PassTime, Profile, Trigger};
 use dryrack_engine::Rehearsal;
 use dryrack_event::{Input, Record, RecordBody, UsageFact};
 use dryrack_scheduler::{Backfill, OrderKey};
@@ -11,10 +11,6 @@ use dryrack_workload::UtilizationRule;
 
 /// The longest shift. A world whose periods fit together only after a longer time is not judged.
 const LONGEST: SimDuration = SimDuration::from_secs(365 * 86_400);
-
-/// In slots, ends of attempts are tried together that are close to a multiple of this time (`slots/time.rs` in the room of
-/// the control plane).
-const ENDS_TOGETHER: SimDuration = SimDuration::from_secs(30);
 
 const WEEK: SimDuration = SimDuration::from_secs(7 * 86_400);
 
@@ -70,7 +66,8 @@ fn shift_of(profile: &Profile) -> Option<SimDuration> {
         periods.push(scheduler.fair_share.half_life);
     }
     if scheduler.backfill == Backfill::Slots {
-        periods.extend([scheduler.slots.resolution, ENDS_TOGETHER]);
+        // Ends of attempts that are close to a multiple of this time are tried together.
+        periods.extend([scheduler.slots.resolution, CLOSE]);
     }
     let passes = [Some(profile.passes.analyse), Some(profile.passes.place), profile.passes.backfill];
     for pass in passes.into_iter().flatten() {
