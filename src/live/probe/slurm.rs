@@ -214,7 +214,7 @@ fn hold_counted(node: &mut NodeSnapshot, gres_used: &str) {
 const MOST_HOSTS: usize = 100_000;
 const MOST_DIGITS: usize = 20;
 
-/// Expands `n[1-3,07],login` to host names: at most [`MOST_HOSTS`] of those in brackets.
+/// Expands `n[1-3,07],login` to host names: at most 100,000 of those in brackets.
 pub fn host_list(text: &str) -> Vec<String> {
     let mut hosts = Vec::new();
     for one in split_outside_brackets(text).into_iter().filter(|one| !one.is_empty()) {
