@@ -220,12 +220,14 @@ impl Kubernetes {
         if deallocates || clears {
             self.cluster_changed();
         }
-        if self.preempt(core, index, decision, post_filter) {
+        if let Some(victims) = self.preempt(core, index, decision, post_filter) {
             // A pod with a nomination is tried apart from the pods that are equal to it otherwise.
             core.hold(index, held.clone());
             let (group, priority) = (self.new_group(), decision.pod.priority);
             let refusal = Refusal { plugins, since: core.now, version: self.version, held, by_node: None };
             self.queue.set_apart(index, group, priority, refusal);
+            // The end of a victim that is not bound is an event at once, and may help this pod.
+            victims.iter().for_each(|key| self.reject_gang_of(core, key));
         } else {
             let by_node = RefusedByAll::of(decision, &mut self.cluster, &mut self.known_refusals);
             let refusal = Refusal { plugins, since: core.now, version: self.version, held, by_node };
@@ -249,11 +251,16 @@ impl Kubernetes {
         self.queue.refuse(group, refusal);
     }
 
-    /// Evicts the victims of a preemption and nominates their node to the pod. Returns whether it did.
-    fn preempt(&mut self, core: &mut Core, index: ReplicaIndex, decision: &Decision, post: &PostFilter) -> bool {
-        let Some(preemption) = post.preemption.as_ref().filter(|preemption| !preemption.best.is_empty()) else {
-            return false;
-        };
+    /// Nominates the node of a preemption to the pod, and evicts its victims that are bound. Returns the keys of all
+    /// victims, of which some may wait for their gang. `None` if nothing is preempted.
+    fn preempt(
+        &mut self,
+        core: &mut Core,
+        index: ReplicaIndex,
+        decision: &Decision,
+        post: &PostFilter,
+    ) -> Option<Vec<Arc<str>>> {
+        let preemption = post.preemption.as_ref().filter(|preemption| !preemption.best.is_empty())?;
         let drawn = self.draw(core, "node of a preemption", preemption.best.len());
         let node = preemption.best[drawn];
         let victims = preemption.candidates.iter().find(|(candidate, _)| *candidate == node);
@@ -266,9 +273,8 @@ impl Kubernetes {
         self.cluster.nominations.nominate(&decision.pod, &name);
         self.cluster_changed();
         let by = core.store[index].attempt_id();
-        for key in victims {
-            self.reject_gang_of(core, &key);
-            let Some(attempt) = self.bound.get(&key).copied() else { continue };
+        for key in &victims {
+            let Some(attempt) = self.bound.get(key).copied() else { continue };
             let Some(victim) = core.store.replica_of(attempt) else { continue };
             self.begin_deletion(core, attempt, true);
             if core.store[victim].is_at(attempt) && core.store[victim].stopping.is_none() {
@@ -276,7 +282,7 @@ impl Kubernetes {
                 self.stop(core, victim, Outcome::Lost, Reason::Preempted);
             }
         }
-        true
+        Some(victims)
     }
 }
 
