@@ -2,7 +2,7 @@
 //! not fit the empty fleet or a rule holds it back. A job that still waits must say what really holds it back.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::case::{Case, CheckResult, Judged, log_of};
@@ -13,17 +13,23 @@ use dryrack_event::{AdmittedPodSet, Event, Histogram, Input, Reason, Record, Rec
 use dryrack_fleet::{Foreign, GpuState, NodeState};
 use dryrack_ids::{GpuId, JobId, NodeId};
 use dryrack_units::{Permille, SimDuration, SimTime};
-use dryrack_workload::{Arrival, JobBehavior, JobSpec, Restart};
+use dryrack_workload::{Arrival, JobBehavior, JobSpec, Restart, RunTerms};
 use serde_json::Value;
 
 /// The number of events that may follow for each replica and node once all is well. A replica makes at most seven
 /// attempts, with at most ten events each.
 const MOST_EVENTS_EACH: usize = 100;
 
+/// The replicas that have not ended, each with the last reasons for which it waits.
+type Waiting = BTreeMap<(JobId, u32), Histogram>;
+
 pub fn judge(case: &Case<'_>) -> CheckResult {
     let world = case.world;
-    // Other flows are stopped by a time limit.
-    if !world.profile.flow.passes_over_queue() || world.clouds.offers.iter().any(|offers| !offers.is_empty()) {
+    if world.clouds.offers.iter().any(|offers| !offers.is_empty()) {
+        return Ok(Judged::DoesNotApply);
+    }
+    // GPUStack as it was released may forget a row for ever.
+    if world.profile.historic && world.profile.flow.has_rows() {
         return Ok(Judged::DoesNotApply);
     }
     // A filter of its own may hold a job back for good.
@@ -40,14 +46,28 @@ pub fn judge(case: &Case<'_>) -> CheckResult {
     let added =
         log.iter().filter(|record| matches!(record.said, RecordBody::Event(Event::ReplicaAdded { .. }))).count();
     let most = MOST_EVENTS_EACH * (replicas + added + world.nodes.len());
-    if after > most {
+    // A flow that polls may also retry for ever.
+    let goes_on = world.profile.flow.may_go_on_forever();
+    if after > most && !goes_on {
         return Err(format!("all is well from {from} on, and {after} events follow, more than {most}"));
     }
     let waiting = waiting_at_end(&log);
+    let held = held_together(&well, &waiting);
+    let is_evicted_again = |(job, _): &(JobId, u32)| tolerates_for_a_time(&well.arrivals[job.index()].spec);
+    if waiting.values().any(waits_on_permit) || waiting.keys().any(is_evicted_again) || holds_nomination(&log, &waiting)
+    {
+        return Ok(Judged::DoesNotApply);
+    }
     for ((job, replica), reasons) in &waiting {
-        // A fleet is too small for a job if it lacks room for all its replicas.
         let spec = &well.arrivals[job.index()].spec;
-        let replicas = if reasons.contains(Reason::FleetTooSmall) { spec.replicas } else { 1 };
+        // A job holds its room for ever if its replicas work together and some of them wait.
+        let holds = reasons.is_empty() && held.contains(job);
+        if holds || held.iter().any(|other| other != job) || (!reasons.is_empty() && states_node(spec)) {
+            continue;
+        }
+        // A fleet is too small for a job if it lacks room for all its replicas.
+        let has_all = reasons.contains(Reason::FleetTooSmall) || held.contains(job);
+        let replicas = if has_all { spec.replicas } else { 1 };
         let is_alone_placed = || fits_alone(&well, (*job, replicas), last_admission(&log, *job));
         let is_behind = || is_behind_in_kueue(&well, &log, *job, &waiting);
         if (lacked_quota(reasons) || is_untried_in_kueue(reasons)) && is_behind() {
@@ -58,7 +78,9 @@ pub fn judge(case: &Case<'_>) -> CheckResult {
         }
         let judged = match reasons.contains(Reason::PartiallyAdmitted) {
             true => judge_surplus(&well, *job, &waiting),
-            false => judge_waiting((*job, *replica), is_in_several(spec), reasons, &waiting, is_alone_placed),
+            false => {
+                judge_waiting((*job, *replica), (is_in_several(spec), goes_on), reasons, &waiting, is_alone_placed)
+            }
         };
         judged.map_err(|why| {
             let name = &world.arrivals[job.index()].spec.name;
@@ -93,16 +115,32 @@ fn made_well(world: &Rehearsal) -> (Rehearsal, SimTime) {
             faults.acks.lost = Permille::ZERO;
         }
         (spec.restart, behavior.run) = (Restart::Never, behavior.run.or(Some(SimDuration::from_secs(60))));
+        // A service starts replicas again and again, and so does a run of dstack that is retried.
+        (spec.scaling, spec.replicas) = (None, spec.replicas.max(1));
+        spec.terms = Arc::new(RunTerms { retry: None, ..RunTerms::clone(&spec.terms) });
         *arrival = Arrival { spec: Arc::new(spec), behavior: Arc::new(behavior), ..arrival.clone() };
     }
-    (world.until, world.evaluations) = (None, Vec::new());
+    // Flows that poll never stop by themselves.
+    let until = world.profile.flow.may_go_on_forever().then(|| from.saturating_add(time_for_all(&world.arrivals)));
+    (world.until, world.evaluations) = (until, Vec::new());
     (world, from)
+}
+
+/// A time in which all jobs end, one after the other.
+fn time_for_all(arrivals: &[Arrival]) -> SimDuration {
+    let of_one = |arrival: &Arrival| {
+        let behavior = &arrival.behavior;
+        let times = [behavior.run, behavior.master_run, behavior.analysis, Some(behavior.prepare), Some(behavior.stop)];
+        let seconds: f64 = times.into_iter().flatten().map(SimDuration::as_secs_f64).sum();
+        (seconds + 1200.0) * f64::from(arrival.spec.replicas)
+    };
+    SimDuration::from_secs(arrivals.iter().map(of_one).sum::<f64>().ceil() as u64 + 3600)
 }
 
 /// The replicas that have not ended, each with the last reasons for which it waits. A replica without reasons does not
 /// wait, or never said why.
-fn waiting_at_end(log: &[Record]) -> BTreeMap<(JobId, u32), Histogram> {
-    let mut held: BTreeMap<(JobId, u32), Histogram> = BTreeMap::new();
+fn waiting_at_end(log: &[Record]) -> Waiting {
+    let mut held: Waiting = BTreeMap::new();
     for record in log {
         match &record.said {
             RecordBody::Input(Input::Submit { job, spec }) => {
@@ -124,11 +162,54 @@ fn waiting_at_end(log: &[Record]) -> BTreeMap<(JobId, u32), Histogram> {
     held
 }
 
+/// The jobs that hold their room for ever: their replicas make progress only together, and some of these are placed while
+/// others wait or have failed.
+fn held_together(well: &Rehearsal, waiting: &Waiting) -> BTreeSet<JobId> {
+    let mut placed: BTreeMap<JobId, u32> = BTreeMap::new();
+    for ((job, _), _) in waiting.iter().filter(|(_, reasons)| reasons.is_empty()) {
+        *placed.entry(*job).or_default() += 1;
+    }
+    let lacks_others = |(job, placed): (JobId, u32)| {
+        let together = well.arrivals[job.index()].behavior.together;
+        together.is_some_and(|together| placed < together).then_some(job)
+    };
+    placed.into_iter().filter_map(lacks_others).collect()
+}
+
+/// Whether a pod waits for others of its gang. An incomplete gang of kube-scheduler keeps nodes until a timeout, and soon
+/// takes them again.
+fn waits_on_permit(reasons: &Histogram) -> bool {
+    reasons.contains(Reason::WaitsOnPermit) || reasons.contains(Reason::PermitTimeout)
+}
+
+/// Whether a pod that waits for ever keeps the node that was nominated to it, so that others wait too. Two such pods of one
+/// topology may keep each other out in Kubernetes 1.20, and a node with GPUs of several models may lack those of the pod.
+fn holds_nomination(log: &[Record], waiting: &Waiting) -> bool {
+    let preempts = |record: &Record| match record.said {
+        RecordBody::Event(Event::Preempted { by, .. }) => {
+            waiting.get(&(by.job, by.replica)).is_some_and(|reasons| reasons.contains(Reason::TopologySpread))
+        }
+        RecordBody::Event(_) | RecordBody::Input(_) => false,
+    };
+    waiting.values().any(|reasons| reasons.contains(Reason::PluginFailed)) || log.iter().any(preempts)
+}
+
+/// Whether the job's pod tolerates a taint for a limited time. It may be evicted and replaced again and again.
+fn tolerates_for_a_time(spec: &JobSpec) -> bool {
+    let mut tolerations = spec.pod.iter().flat_map(|pod| &pod.spec.tolerations);
+    tolerations.any(|toleration| toleration.toleration_seconds.is_some())
+}
+
+/// Whether the job's pod states its node. Only when it is created, it is bound without the plugins of the scheduler.
+fn states_node(spec: &JobSpec) -> bool {
+    spec.pod.as_ref().is_some_and(|pod| pod.spec.node_name.is_some())
+}
+
 fn judge_waiting(
     own: (JobId, u32),
-    is_in_several: bool,
+    (is_in_several, goes_on): (bool, bool),
     reasons: &Histogram,
-    waiting: &BTreeMap<(JobId, u32), Histogram>,
+    waiting: &Waiting,
     is_alone_placed: impl FnOnce() -> bool,
 ) -> Result<(), String> {
     let over = [
@@ -144,7 +225,8 @@ fn judge_waiting(
     if reasons.is_empty() {
         return Err("it never said why".to_string());
     }
-    if let Some(reason) = over.into_iter().find(|reason| reasons.contains(*reason)) {
+    let is_over = |reason: &Reason| reasons.contains(*reason) && !(goes_on && *reason == Reason::BackingOff);
+    if let Some(reason) = over.into_iter().find(is_over) {
         return Err(format!("{reason} is over"));
     }
     let rules = [
@@ -179,7 +261,7 @@ fn is_in_several(spec: &JobSpec) -> bool {
 
 /// Judges a pod beyond the number with which Kueue admitted its workload. It ends with the last admitted pod, so one of
 /// these has not ended. That pod is judged by itself.
-fn judge_surplus(world: &Rehearsal, job: JobId, waiting: &BTreeMap<(JobId, u32), Histogram>) -> Result<(), String> {
+fn judge_surplus(world: &Rehearsal, job: JobId, waiting: &Waiting) -> Result<(), String> {
     let workload = |job: JobId| {
         let part = world.arrivals[job.index()].spec.queued.as_ref()?;
         Some((&part.workload.namespace, &part.workload.name))
@@ -196,7 +278,7 @@ fn judge_surplus(world: &Rehearsal, job: JobId, waiting: &BTreeMap<(JobId, u32),
 
 /// Whether another workload that Kueue admitted still waits, such as for the quota of its project. It keeps its quota of
 /// Kueue, and is judged by itself.
-fn is_quota_held(log: &[Record], own: JobId, waiting: &BTreeMap<(JobId, u32), Histogram>) -> bool {
+fn is_quota_held(log: &[Record], own: JobId, waiting: &Waiting) -> bool {
     waiting.keys().any(|(other, _)| *other != own && last_admission(log, *other).is_some())
 }
 
@@ -219,12 +301,7 @@ fn is_untried_in_kueue(reasons: &Histogram) -> bool {
 
 /// Whether the job waits in a StrictFIFO queue of Kueue behind a workload that was tried. Such a queue tries only its
 /// head.
-fn is_behind_in_kueue(
-    world: &Rehearsal,
-    log: &[Record],
-    job: JobId,
-    waiting: &BTreeMap<(JobId, u32), Histogram>,
-) -> bool {
+fn is_behind_in_kueue(world: &Rehearsal, log: &[Record], job: JobId, waiting: &Waiting) -> bool {
     let place = |job: JobId| {
         let workload = &world.arrivals[job.index()].spec.queued.as_ref()?.workload;
         Some((Arc::clone(&workload.queue), Reverse(workload.priority), came_to_kueue(log, job)))
@@ -311,9 +388,14 @@ fn fits_alone(world: &Rehearsal, (job, replicas): (JobId, u32), admission: Optio
     alone.kueue.retain(|(at, _)| *at <= last);
     alone.kueue.iter_mut().for_each(|(at, _)| *at = SimTime::ZERO);
     (alone.faults, alone.cancellations, alone.scalings) = (Vec::new(), Vec::new(), Vec::new());
-    let is_placed = |record: &Record| matches!(record.said, RecordBody::Event(Event::Placed { .. }));
     let log = log_of(&alone);
+    let placed_replica = |record: &Record| match record.said {
+        RecordBody::Event(Event::Placed { attempt, .. }) => Some(attempt.replica),
+        RecordBody::Event(_) | RecordBody::Input(_) => None,
+    };
+    let placed: BTreeSet<u32> = log.iter().filter_map(placed_replica).collect();
+    let are_together = held_together(&alone, &waiting_at_end(&log)).is_empty();
     let is_admitted_alike =
         admission.is_none_or(|(_, own)| last_admission(&log, JobId::new(0)).is_some_and(|(_, alone)| alone == own));
-    is_admitted_alike && log.iter().any(is_placed)
+    is_admitted_alike && are_together && placed.len() as u32 >= replicas
 }
