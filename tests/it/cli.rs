@@ -1,5 +1,6 @@
 //! The commands as they are typed: exit codes, and the exact output on stdout and stderr.
 
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -79,6 +80,15 @@ pub fn written(files: &[(&str, &str)]) -> TempDir {
         std::fs::write(dir.path().join(name), text).expect("a folder of our own");
     }
     dir
+}
+
+/// Writes a script and makes it a program. A child process writes it: a file that is open for writing cannot be executed,
+/// and a process that another thread starts meanwhile has a copy of every open file for a moment.
+pub fn write_program(path: &Path, text: &str) {
+    let write = "cat >\"$0\" && chmod 755 \"$0\"";
+    let mut shell = Command::new("sh").args(["-c", write]).arg(path).stdin(Stdio::piped()).spawn().expect("a shell");
+    shell.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("it reads");
+    assert!(shell.wait().expect("it ends").success(), "{} was not written", path.display());
 }
 
 pub fn empty() -> TempDir {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use assert_cmd::assert::OutputAssertExt;
 use serde_json::Value;
 
-use crate::cli::{dryrack, empty, stdout};
+use crate::cli::{dryrack, empty, stdout, write_program};
 
 trials! {
     Nothing: [
@@ -82,9 +82,7 @@ fn a_kube_scheduler_that_is_not_here_is_said() {
 
 /// An executable script in a folder.
 fn script(dir: &Path, name: &str, body: &str) {
-    let path = dir.join(name);
-    std::fs::write(&path, format!("#!/bin/sh\n{body}\n")).expect("a folder of our own");
-    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a script");
+    write_program(&dir.join(name), &format!("#!/bin/sh\n{body}\n"));
 }
 
 fn a_kube_scheduler_that_refuses_its_flags_is_said() {

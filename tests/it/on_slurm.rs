@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -17,7 +16,7 @@ use dryrack_units::Score;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::cli::dryrack;
+use crate::cli::{dryrack, write_program};
 use crate::clusters::{Slurm, TWO_GPUS, until};
 
 trials! {
@@ -380,9 +379,7 @@ fn slow_a_slurm_that_hangs_or_is_gone_ends_the_run_with_its_reason() {
         for (name, script) in
             [("squeue", &squeue), ("sbatch", &sbatch), ("sinfo", &sinfo), ("scancel", &": >cancelled".to_string())]
         {
-            let path = bin.join(name);
-            fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("ours");
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("ours");
+            write_program(&bin.join(name), &format!("#!/bin/sh\n{script}\n"));
         }
         let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
         let output = command(dir.path(), &["--patience", "500ms"]).env("PATH", path).output().expect("it is built");

@@ -3,14 +3,13 @@
 //! The script prints figures of a GeForce RTX 2080 with driver 440.64, from GitHub Ricks-Lab/gpu-utils#83.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use dryrack_live::clock::{Deadline, pause};
 
-use crate::cli::{dryrack, empty};
+use crate::cli::{dryrack, empty, write_program};
 
 trials! {
     Nothing: [
@@ -36,8 +35,7 @@ const LINE: &str = "0, GPU-22b2c6ac-2d49-4863-197c-9c469071178a, GeForce RTX 208
 fn with_smi(body: &str) -> tempfile::TempDir {
     let dir = empty();
     let path = dir.path().join("nvidia-smi");
-    fs::write(&path, format!("#!/bin/bash\nLINE='{LINE}'\n{body}\n")).expect("written");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("made a program");
+    write_program(&path, &format!("#!/bin/bash\nLINE='{LINE}'\n{body}\n"));
     dir
 }
 
@@ -93,8 +91,7 @@ fn a_gpu_that_slurm_gave_to_nobody_is_shown_as_free() {
     for (program, file) in [("sinfo", "slurm-22.05-sinfo.json"), ("squeue", "slurm-22.05-squeue.json")] {
         let answer = format!("{}/tests/data/probe/{file}", env!("CARGO_MANIFEST_DIR"));
         let path = dir.path().join(program);
-        fs::write(&path, format!("#!/bin/sh\ncat {answer}\n")).expect("written");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("made a program");
+        write_program(&path, &format!("#!/bin/sh\ncat {answer}\n"));
     }
     let (out, _) = run(dir.path(), &["probe", "--from", "slurm"], 0);
     let shown: Vec<&str> = out.lines().filter(|line| line.starts_with("  gpu")).collect();
@@ -352,8 +349,7 @@ fn the_policies_of_a_scenario_are_watched_too() {
 fn a_kubectl_that_hangs_is_said_to_have_had_the_whole_time() {
     let dir = empty();
     let path = dir.path().join("kubectl");
-    fs::write(&path, "#!/bin/sh\nexec sleep 60\n").expect("written");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("made a program");
+    write_program(&path, "#!/bin/sh\nexec sleep 60\n");
     let (_, err) = run(dir.path(), &["probe", "--from", "kubernetes", "--within", "1s", "--out", "cluster"], 2);
     assert!(err.contains("did not answer within 1s"), "{err}");
 }

@@ -11,6 +11,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 #[cfg(target_os = "linux")]
@@ -193,6 +194,15 @@ const OTHERS: [(SmiKind, Case); 16] = [
     (SmiKind::Gaudi, ("hl-smi says what is no text", "printf '\\xff\\xfe\\n'", PATIENT, Whole("not_text"))),
 ];
 
+/// Writes a script and makes it a program. A child process writes it: a file that is open for writing cannot be executed,
+/// and a process that another thread starts meanwhile has a copy of every open file for a moment.
+pub(super) fn write_program(path: &Path, text: &str) {
+    let write = "cat >\"$0\" && chmod 755 \"$0\"";
+    let mut shell = Command::new("sh").args(["-c", write]).arg(path).stdin(Stdio::piped()).spawn().expect("a shell");
+    shell.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("it reads");
+    assert!(shell.wait().expect("it ends").success(), "{} was not written", path.display());
+}
+
 struct Stage(tempfile::TempDir);
 
 impl Stage {
@@ -205,8 +215,7 @@ impl Stage {
         let path = self.0.path().join(name);
         if !body.is_empty() {
             let text = format!("#!/bin/bash\ncd \"$(dirname \"$0\")\"\n{LINE}{body}\n");
-            fs::write(&path, text).expect("written");
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("made a program");
+            write_program(&path, &text);
         }
         path
     }

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
+use super::faults::write_program;
 use super::{GpuSnapshot, Guarded, Missing, NodeSnapshot, Probe, Smi, SmiKind, Snapshot};
 use crate::clock::{Clock, Deadline, Wall, pause, sim_duration};
 use crate::procfs::ProcessKey;
@@ -191,8 +192,7 @@ fn watched_while(by: i64) -> String {
 fn hung_while(by: i64) -> String {
     let dir = tempfile::tempdir().expect("a folder");
     let program = dir.path().join("nvidia-smi");
-    fs::write(&program, "#!/bin/bash\nsleep 300\n").expect("written");
-    fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("made a program");
+    write_program(&program, "#!/bin/bash\nsleep 300\n");
     let (clock, wall) = clock_that_is_set();
     let own = Clock::start();
     let setter = std::thread::spawn(move || {
