@@ -17,7 +17,7 @@ use dryrack_fleet::{Fleet, NodeState};
 use dryrack_ids::{GpuId, NodeId};
 use dryrack_rng::Stream;
 use dryrack_units::{Bytes, MilliCpu};
-use dryrack_workload::{Demand, Gang, GpuDemand, Pick, TaskDemand, TaskSet};
+use dryrack_workload::{Demand, Gang, GpuDemand, Pick, Requirements, TaskDemand, TaskSet};
 
 fn gang_of(tasks: u32, gang: Gang) -> Demand {
     Demand { tasks, gang, ..Demand::of(whole_gpus(1)) }
@@ -58,6 +58,7 @@ fn a_demand_is_decided_by_node_unless_nodes_are_compared_with_others_or_drawn() 
     // Two jobs with the same demand for tasks are placed alike, unless it is by chance.
     assert!(!asks_for_itself(&options(), &gang_of(2, Gang::Anywhere)) && !asks_for_itself(&options(), &of_sets()));
     assert!(by_chance.iter().all(|options| asks_for_itself(options, &gang_of(1, Gang::Anywhere))));
+    assert!(asks_for_itself(&options(), &Demand::of(Arc::new(Requirements::default()))));
 }
 
 #[test]

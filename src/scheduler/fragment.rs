@@ -190,6 +190,10 @@ fn after_tightest(demand: TaskGroup<'_>, class: &NodeClass, free: &Free) -> Free
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node_class::{Grouping, all_classes};
+    use crate::test_world::{fleet, node, shares};
+    use dryrack_fleet::{GpuClaim, NodeClaim, Placement};
+    use dryrack_ids::NodeId;
     use dryrack_units::{Bytes, MilliCpu};
     use dryrack_workload::{Demand, GpuDemand, TaskDemand};
 
@@ -206,5 +210,35 @@ mod tests {
         assert_eq!(asks(1, GpuTake::Share(GpuShare::WHOLE)), None);
         assert_eq!(asks(1, GpuTake::Whole), None);
         assert_eq!(asks(1, GpuTake::Memory(Bytes::from_gib(1))), None);
+    }
+    #[test]
+    fn the_best_gpu_decides_and_each_model_and_free_share_is_tried_once() {
+        let mut fleet = fleet([node(&["a", "a", "b", "a"])]);
+        let taken = |index| GpuClaim { index, share: GpuShare::new(400), memory: Bytes::ZERO };
+        let gpus = (1..4).map(taken).collect();
+        let claim = NodeClaim { tasks: 1, gpus, ..NodeClaim::of_nothing(NodeId::new(0)) };
+        fleet.take(&Placement::new([claim].into()));
+        let demand = Demand::of(TaskDemand { cpu: MilliCpu::from_cores(6), ..shares(1, 300) });
+        let demand = demand.task_group().expect("equal tasks");
+        let class = &all_classes(&fleet, Grouping::EachNode)[0];
+        // 1,000 thousandths are useless now, and 900, 500 and 700 of them after each of three placements.
+        let (mut asked, mut useless) = (Vec::new(), [1000.0, 900.0, 500.0, 700.0].into_iter());
+        let found = best_share(demand, class, GpuShare::new(300), 0..4, |free| {
+            asked.push((free.cpu.get() / 1000, free.gpus.to_vec()));
+            useless.next().expect("the last GPU is like the second")
+        });
+        // 100 / (1 + exp(-(1000 - 500) / 1000)) is 62.2.
+        assert_eq!(found, 62);
+        assert_eq!(
+            asked,
+            [
+                (16, vec![1000, 600, 600, 600]),
+                (10, vec![700, 600, 600, 600]),
+                (10, vec![1000, 300, 600, 600]),
+                (10, vec![1000, 600, 300, 600]),
+            ]
+        );
+        // Without room on any GPU, there is no score.
+        assert_eq!(best_share(demand, class, GpuShare::new(300), 0..0, |_| 0.0), 0);
     }
 }

@@ -372,3 +372,37 @@ pub enum Unfit {
     /// The job is refused and never judged again. Simulators that only measure how full a cluster becomes do this.
     End,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reservation_is_rounded_to_multiples_of_the_resolution() {
+        let span = |rounding, resolution, from, length| {
+            let seconds = SimDuration::from_secs;
+            let options = SlotOptions { rounding, resolution: seconds(resolution), ..SlotOptions::default() };
+            let (from, until) = options.span(SimTime::ZERO.saturating_add(seconds(from)), seconds(length));
+            (from.as_nanos(), until.as_nanos())
+        };
+        let seconds = |from: u64, until: u64| (from * 1_000_000_000, until * 1_000_000_000);
+        // From 1:59 to 3:01.
+        assert_eq!(span(Rounding::Down, 60, 119, 62), seconds(60, 180));
+        assert_eq!(span(Rounding::Outwards, 60, 119, 62), seconds(60, 240));
+        for rounding in [Rounding::Down, Rounding::Outwards] {
+            assert_eq!(span(rounding, 60, 120, 60), seconds(120, 180), "{rounding:?}");
+            // Without a resolution, nothing is rounded.
+            assert_eq!(span(rounding, 0, 119, 62), seconds(119, 181), "{rounding:?}");
+        }
+    }
+
+    #[test]
+    fn only_settings_other_than_the_default_are_written() {
+        let written = |rounding| {
+            let options = SlotOptions { rounding, ..SlotOptions::default() };
+            serde_json::to_value(options).expect("plain data").get("rounding").cloned()
+        };
+        assert_eq!(written(Rounding::Down), None);
+        assert_eq!(written(Rounding::Outwards), Some("outwards".into()));
+    }
+}

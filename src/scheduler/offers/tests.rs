@@ -7,8 +7,8 @@ use super::assign::seek;
 use super::choose::{candidates, needs_spare_room, ranked};
 use super::gang::OfferPlacer;
 use super::offer::Availability;
-use super::options::{FitTest, GangRule, OfferOptions, OfferPool, PinsRegion};
-use super::pool::ClassOffer;
+use super::options::{FitTest, GangRule, OfferKey, OfferOptions, OfferPool, PinsRegion};
+use super::pool::{ClassOffer, in_order};
 use crate::context::PlacementContext;
 use crate::decision::Decision;
 use crate::node_class::{Grouping, all_classes};
@@ -17,8 +17,8 @@ use crate::test_world::{options, whole_gpus, with_gpus};
 use crate::verdict::Verdict;
 use dryrack_event::{Histogram, Reason, Refusal};
 use dryrack_fleet::{
-    Blocks, Fleet, FleetKind, FleetNodes, FleetPlacement, FleetSpec, Instance, NodeClaim, NodeShape, NodeSpec,
-    NodeState, Placement, Slice,
+    Blocks, Cloud, Fleet, FleetKind, FleetNodes, FleetPlacement, FleetSpec, IdleDuration, Instance, NodeClaim,
+    NodeShape, NodeSpec, NodeState, Placement, Slice,
 };
 use dryrack_ids::{FleetId, NodeId};
 use dryrack_units::{Bytes, Money};
@@ -137,6 +137,46 @@ fn the_best_fleet_has_enough_idle_offers_then_a_cheaper_idle_one_then_a_cheaper_
     // A job that needs no room at first still prefers an idle offer to a cheap new one.
     assert_eq!(order_of(0, 3, &[(0, New, 1), (1, Busy, 1), (2, Idle, 9)]), [2, 0, 1]);
     assert_eq!(order_of(1, 3, &[]), [0, 1, 2]);
+}
+
+#[test]
+fn offers_are_listed_with_as_many_new_instances_as_the_fleet_and_the_offer_allow() {
+    // The fleet may have four instances and has one. Of its second offer, two instances can exist.
+    let cloud = Some(Cloud { capacity: vec![9, 2], idle_duration: IdleDuration::Off });
+    let spec = FleetSpec { cloud, ..(*spec(Some(4))).clone() };
+    let of_offer = |number| {
+        let plain = instance(0, "r", 1);
+        let own = plain.instance.as_deref().expect("an instance").clone();
+        NodeShape { instance: Some(Arc::new(Instance { offer: Some(number), ..own })), ..plain }
+    };
+    let shapes = [0, 0, 0, 1, 1, 1].map(of_offer).into_iter().chain([instance(0, "r", 1)]);
+    let mut fleet = world(&[Arc::new(spec)], &shapes.collect::<Vec<_>>());
+    (0..6).for_each(|node| fleet.set_node_state(NodeId::new(node), NodeState::Gone));
+    let classes = all_classes(&fleet, Grouping::Classes);
+    let slice = Slice { blocks: 1, cpus: 16, ram: Bytes::from_gib(64), gpus: 1, gpu_memory: Bytes::from_gib(80) };
+    let offer = |first, availability, price| {
+        let class = classes.iter().find(|class| class.first() == NodeId::new(first)).expect("a class");
+        let price = Money::new(price);
+        ClassOffer { class, fleet: FleetId::new(0), slice, total_blocks: 1, price, availability }
+    };
+    let dear = offer(0, Availability::New, 2);
+    let cheap = offer(3, Availability::New, 1);
+    let idle = offer(6, Availability::Idle, 9);
+    let listed = |offers: &[&ClassOffer<'_, '_>], most, but| {
+        let found = in_order(&fleet, offers, &[OfferKey::Price], most, but);
+        found.into_iter().map(|(node, offer)| (node.index(), offer)).collect::<Vec<_>>()
+    };
+    let all = [&dear, &cheap, &idle];
+    // The idle instance, two of the cheap offer, and one of the other, because then the fleet is full.
+    assert_eq!(listed(&all, 9, None), [(6, 2), (3, 1), (4, 1), (0, 0)]);
+    assert_eq!(listed(&all, 2, None), [(6, 2), (3, 1)]);
+    assert_eq!(listed(&all, 1, None), [(6, 2)]);
+    assert_eq!(listed(&[&dear, &cheap], 9, None), [(3, 1), (4, 1), (0, 0)]);
+    // A node that is taken is left out, and counts as a new instance.
+    let taken = Some((NodeId::new(3), &cheap));
+    assert_eq!(listed(&all, 9, taken), [(6, 2), (4, 1), (0, 0)]);
+    assert_eq!(listed(&[&cheap], 1, taken), [(4, 0)]);
+    assert_eq!(listed(&all, 9, Some((NodeId::new(6), &idle))), [(3, 1), (4, 1), (0, 0)]);
 }
 
 #[test]
