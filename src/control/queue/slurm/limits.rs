@@ -122,3 +122,67 @@ impl Slurm {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::profile_tests::with;
+    use dryrack_fleet::NodeClaim;
+    use dryrack_ids::JobId;
+    use dryrack_scheduler::Grouping;
+    use dryrack_units::MilliCpu;
+    use dryrack_workload::{Demand, Gang, SlurmTerms, TaskDemand};
+
+    /// A job of two nodes with one core on each.
+    fn job_of(qos: &str) -> JobSpec {
+        let task = TaskDemand::cpu_only(MilliCpu::from_cores(1));
+        let demand = Demand { tasks: 2, gang: Gang::Spread, ..Demand::of(task) };
+        let slurm =
+            SlurmTerms { partition: None, account: None, qos: Some(qos.into()), reservation: None, requeue: true };
+        JobSpec { slurm: Some(slurm.into()), ..JobSpec::of("j".into(), demand) }
+    }
+
+    fn on(nodes: &[usize]) -> Placement {
+        let claim = |node: &usize| NodeClaim {
+            tasks: 1,
+            cpu: MilliCpu::from_cores(1),
+            ..NodeClaim::of_nothing(NodeId::new(*node))
+        };
+        Placement::new(nodes.iter().map(claim).collect())
+    }
+
+    #[test]
+    fn a_job_is_denied_by_the_nodes_that_it_does_not_share_with_the_running_jobs_of_its_qos() {
+        let qos = json!({"qos": [
+            {"name": "nodes", "grp_tres": {"node": 3}},
+            {"name": "cores", "grp_tres": {"cpu": 3}},
+        ]});
+        let mut core = Core::new(Arc::new(with(&[("slurm", qos)])), 1, Grouping::Classes);
+        let mut queue = Queue::new(&mut core);
+        // A job of each QOS runs on nodes 0 and 1.
+        for (job, qos) in ["nodes", "cores"].into_iter().enumerate() {
+            core.add_job(&Arc::new(job_of(qos)), 0);
+            let index = core.add_replica(JobId::new(job), 0);
+            core.store[index].placement = Some(on(&[0, 1]));
+            queue.note_started(&core, index);
+        }
+        let denied = |qos: &str, chosen: Option<&[usize]>| {
+            queue.denied_by_nodes(&core, (&job_of(qos), 0), chosen.map(on).as_ref())
+        };
+        let full = Some(Reason::QosGrpTres);
+        assert_eq!(denied("nodes", Some(&[0, 1])), None);
+        assert_eq!(denied("nodes", Some(&[1, 2])), None);
+        assert_eq!(denied("nodes", Some(&[2, 3])), full);
+        // The nodes that were chosen count, and not those that the job asks for.
+        assert_eq!(denied("nodes", Some(&[2])), None);
+        assert_eq!(denied("nodes", Some(&[0, 2, 3])), full);
+        assert_eq!(denied("nodes", None), full);
+        // Other limits do not depend on nodes, and are checked before nodes are chosen.
+        assert_eq!(denied("cores", Some(&[0, 1])), None);
+        assert_eq!(denied("cores", None), None);
+        assert_eq!(queue.denied_by_qos(&core, &job_of("cores"), 0), full);
+        assert_eq!(queue.denied_by_qos(&core, &job_of("nodes"), 0), None);
+    }
+}

@@ -79,3 +79,47 @@ pub fn qos_of(spec: &JobSpec) -> Option<&Arc<str>> {
 pub fn account_of(spec: &JobSpec) -> &Option<Arc<str>> {
     spec.slurm.as_ref().map_or(&None, |terms| &terms.account)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dryrack_scheduler::slurm::Tres;
+    use dryrack_units::MilliCpu;
+    use dryrack_workload::{Demand, SlurmTerms, TaskDemand};
+
+    fn job_of(user: &str, account: &str) -> JobSpec {
+        let demand = Demand::of(TaskDemand::cpu_only(MilliCpu::from_cores(1)));
+        let slurm =
+            SlurmTerms { partition: None, account: Some(account.into()), qos: None, reservation: None, requeue: true };
+        let (user, slurm) = (Some(user.into()), Some(slurm.into()));
+        JobSpec { user, slurm, ..JobSpec::of("j".into(), demand) }
+    }
+
+    #[test]
+    fn nodes_of_running_jobs_count_once_and_not_if_the_job_shares_them() {
+        let node = NodeId::new;
+        let mut usage = UsageOfQos::default();
+        // On nodes 0 and 1, 1 and 2, and 3.
+        usage.add(&job_of("ann", "physics"), Requested { nodes: 2, cpus: 8, gpus: 1 }, &[node(0), node(1)]);
+        usage.add(&job_of("bob", "physics"), Requested { nodes: 2, cpus: 4, gpus: 2 }, &[node(1), node(2)]);
+        usage.add(&job_of("ann", "biology"), Requested { nodes: 1, cpus: 1, gpus: 4 }, &[node(3)]);
+        let limits = BTreeMap::from([(Tres::Node, 9)]);
+        let qos = Qos { max_tres_per_user: limits.clone(), max_tres_per_account: limits, ..Qos::default() };
+        let own = BTreeSet::from([node(1), node(3), node(4)]);
+        let held = |jobs, nodes, cpus, gpus| Held { jobs, tres: Requested { nodes, cpus, gpus } };
+        for (counted, [all, user, account]) in
+            [(NodesCounted::None, [0, 0, 0]), (NodesCounted::All, [4, 3, 3]), (NodesCounted::ExceptOf(&own), [2, 1, 2])]
+        {
+            let of = usage.held_of(&job_of("ann", "physics"), &qos, &counted);
+            assert_eq!(
+                [of.all, of.user, of.account],
+                [held(3, all, 13, 7), held(2, user, 9, 5), held(2, account, 12, 3)]
+            );
+        }
+        // Nothing is looked up that no limit reads, and others hold nothing.
+        let of = usage.held_of(&job_of("ann", "physics"), &Qos::default(), &NodesCounted::All);
+        assert_eq!([of.all, of.user, of.account], [held(3, 4, 13, 7), Held::default(), Held::default()]);
+        let of = usage.held_of(&job_of("eve", "law"), &qos, &NodesCounted::All);
+        assert_eq!([of.all, of.user, of.account], [held(3, 4, 13, 7), Held::default(), Held::default()]);
+    }
+}
