@@ -179,4 +179,25 @@ mod tests {
         }
         assert_eq!(shelf.is_empty(), plain.is_empty());
     }
+    #[test]
+    fn each_demand_has_its_shelf_until_its_last_replica_is_gone() {
+        let waiting = |number| Waiting { key: key(number), length: SimDuration::from_secs(number) };
+        let mut shelves = Shelves::default();
+        for (demand, number) in [(3, 1), (0, 2), (3, 4), (4, 5)] {
+            shelves.insert(demand, waiting(number));
+        }
+        let first = |shelves: &Shelves, demand| shelves.of(demand).first(Position::Start, ENDLESS);
+        assert_eq!(shelves.demands().collect::<Vec<_>>(), [0, 3, 4]);
+        assert_eq!(
+            [0, 1, 3, 4].map(|demand| first(&shelves, demand)),
+            [Some(waiting(2)), None, Some(waiting(1)), Some(waiting(5))]
+        );
+        shelves.remove(3, key(1));
+        shelves.remove(0, key(2));
+        // What is not there is not removed.
+        shelves.remove(4, key(4));
+        shelves.remove(9, key(5));
+        assert_eq!(shelves.demands().collect::<Vec<_>>(), [3, 4]);
+        assert_eq!(first(&shelves, 3), Some(waiting(4)));
+    }
 }
