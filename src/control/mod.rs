@@ -36,6 +36,8 @@ mod core;
 mod drive;
 mod flow;
 mod instance_claims;
+#[cfg(test)]
+mod kept_tests;
 mod kubernetes;
 mod lasting_limits;
 mod outside;
