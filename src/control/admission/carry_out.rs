@@ -431,3 +431,70 @@ fn sized(demand: &Demand, admitted: &[&AdmittedSet]) -> Demand {
         ..Demand::of(sets)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dryrack_ids::NodeId;
+    use dryrack_units::MilliCpu;
+    use dryrack_workload::{JobField, JobFields, JobSpec, Pick, Speeds};
+
+    fn in_zone(zone: &str) -> Terms {
+        Terms { node_selector: BTreeMap::from([("zone".into(), zone.into())]), ..Terms::default() }
+    }
+
+    fn admitted(domains: &[(u32, &str)]) -> AdmittedSet {
+        let domains: Vec<_> = domains.iter().map(|(pods, zone)| (*pods, in_zone(zone))).collect();
+        AdmittedSet { count: domains.iter().map(|(pods, _)| pods).sum(), domains, places: Vec::new() }
+    }
+
+    fn task(cores: u64) -> TaskDemand {
+        TaskDemand::cpu_only(MilliCpu::from_cores(cores))
+    }
+
+    /// A demand with something to say in each field.
+    fn with_all(gang: Gang, demand: Demand) -> Demand {
+        let job = JobSpec::of("j".into(), Demand::of(task(1)));
+        Demand {
+            gang,
+            pick: Some(Pick::Nodes(vec![NodeId::new(7)])),
+            speeds: Some(Arc::new(Speeds { reference: "a".into(), others: Vec::new() })),
+            fields: JobFields::of(&job, &[JobField::Priority]),
+            ..demand
+        }
+    }
+
+    /// A set of a demand: name, number of tasks, least number, cores and zone.
+    fn shown(set: &TaskSet) -> (&str, u32, u32, u64, &str) {
+        (&set.name, set.tasks, set.min_tasks, set.task.cpu.get() / 1000, &set.task.labels["zone"])
+    }
+
+    fn sets_of(demand: &Demand) -> Vec<(&str, u32, u32, u64, &str)> {
+        demand.sets().iter().map(shown).collect()
+    }
+
+    #[test]
+    fn a_gang_of_unequal_tasks_has_the_admitted_numbers_in_the_domains_of_each_set() {
+        let set = |name: &str, cores| TaskSet { name: name.into(), tasks: 5, min_tasks: 2, task: task(cores) };
+        let sets: Arc<[TaskSet]> = [set("driver", 1), set("worker", 2)].into();
+        let stated = with_all(Gang::PreferSpread, Demand::of(sets));
+        let sized = sized(&stated, &[&admitted(&[(3, "a")]), &admitted(&[(1, "a"), (2, "b")])]);
+        assert_eq!(sets_of(&sized), [("driver", 3, 3, 1, "a"), ("worker-0", 1, 1, 2, "a"), ("worker-1", 2, 2, 2, "b")]);
+        assert_eq!(with_all(Gang::PreferSpread, sized.clone()), sized);
+    }
+
+    #[test]
+    fn equal_tasks_in_several_domains_become_a_gang_of_several_sets() {
+        let set = admitted(&[(2, "a"), (3, "b")]);
+        let gang = |tasks| with_all(Gang::Packed, Demand { tasks, ..Demand::of(task(4)) });
+        // Pods 1, 2 and 3.
+        let split = with_terms(&gang(3), &set, 1);
+        assert_eq!(sets_of(&split), [("0", 1, 1, 4, "a"), ("1", 2, 2, 4, "b")]);
+        assert_eq!(with_all(Gang::Anywhere, split.clone()), split);
+        for (tasks, first, zone) in [(2, 0, "a"), (1, 1, "a"), (3, 2, "b"), (1, 4, "b"), (1, 5, "b")] {
+            let whole = with_terms(&gang(tasks), &set, first);
+            assert_eq!(whole.task().expect("equal tasks").labels["zone"].as_ref(), zone, "{tasks} from {first}");
+            assert_eq!((whole.tasks, whole.gang, &whole.pick), (tasks, Gang::Packed, &gang(tasks).pick));
+        }
+    }
+}
