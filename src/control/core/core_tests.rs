@@ -6,9 +6,10 @@ use serde_json::json;
 
 use super::Core;
 use super::nodes::noticed;
+use super::store::DependencyState;
 use super::timer::Timer;
 use crate::profile_tests::with;
-use dryrack_event::{Event, Outcome, Output, Phase, Reason};
+use dryrack_event::{Event, Outcome, Output, Phase, Reason, Refusal};
 use dryrack_fleet::{
     Blocks, Cloud, FleetKind, FleetNodes, FleetPlacement, FleetSpec, IdleDuration, Instance, NodeClaim, NodeShape,
     NodeSpec, NodeState, Placement, Reliance,
@@ -16,7 +17,7 @@ use dryrack_fleet::{
 use dryrack_ids::{AttemptId, FleetId, JobId, NodeId};
 use dryrack_scheduler::{Candidate, Grouping};
 use dryrack_units::{Bytes, MilliCpu, Score, SimDuration, SimTime};
-use dryrack_workload::{Demand, JobSpec, Restart, TaskDemand};
+use dryrack_workload::{Condition, Demand, Dependency, JobSpec, Restart, TaskDemand};
 
 const fn at(seconds: u64) -> SimTime {
     SimTime::from_nanos(seconds * 1_000_000_000)
@@ -332,4 +333,30 @@ fn only_a_fleet_with_fewer_instances_than_its_minimum_is_checked_again() {
         core.instance_reported(NodeId::new(0), NodeState::Gone);
         assert_eq!(check_at(&mut core), (requested - 1 < min).then_some(at(80)), "{min}..{target} of {capacity}");
     }
+}
+
+#[test]
+fn a_job_never_runs_once_a_dependency_can_never_be_met() {
+    let mut core = core(&[]);
+    let depend = |core: &mut Core, on: &[JobId], when| {
+        let after: Vec<_> = on.iter().map(|job| Dependency { job: *job, when }).collect();
+        let spec = JobSpec { after: after.into(), ..spec(1) };
+        let job = submit(core, spec.clone());
+        let is_never = core.store.add_dependencies(job, &spec);
+        (job, is_never)
+    };
+    let (first, second) = (submit(&mut core, spec(1)), submit(&mut core, spec(1)));
+    let (both, is_never) = depend(&mut core, &[first, second], Condition::Ok);
+    let (any, is_any_never) = depend(&mut core, &[first], Condition::Any);
+    assert_eq!((is_never, is_any_never, core.store.never_satisfied()), (false, false, vec![]));
+    // The first job fails. The second one still runs.
+    assert_eq!(core.store.job_has_ended(first, Outcome::Failed), [both, any]);
+    assert_eq!(core.store.never_satisfied(), [both]);
+    assert_eq!(
+        [both, any].map(|job| core.store.judged(job)),
+        [Some(DependencyState::Never), Some(DependencyState::Free)]
+    );
+    assert_eq!(core.store.refused_for_others(both), Some((Refusal::Never, Reason::DependencyNeverSatisfied)));
+    let (late, is_never) = depend(&mut core, &[first], Condition::Ok);
+    assert_eq!((is_never, core.store.never_satisfied()), (true, vec![both, late]));
 }

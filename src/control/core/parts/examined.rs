@@ -136,3 +136,23 @@ impl Examined {
         std::mem::take(&mut self.decisions)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_job_is_watched_or_all_or_none() {
+        let (one, other) = (JobId::new(1), JobId::new(2));
+        for (whose, expected) in [
+            (Watch::Nobody, [false, false, false]),
+            (Watch::Job(one), [true, true, false]),
+            (Watch::Everybody, [true, true, true]),
+        ] {
+            let mut examined = Examined::default();
+            examined.watch(whose);
+            let is_watched = [one, other].map(|job| examined.is_watched(job));
+            assert_eq!([examined.watches_anybody(), is_watched[0], is_watched[1]], expected, "{whose:?}");
+        }
+    }
+}
