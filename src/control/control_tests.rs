@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::Control;
+use super::core::Watch;
 use super::profile_tests::{kubernetes, with};
-use dryrack_event::{Command, FleetFact, Input, Lifecycle, Output};
+use super::{Control, Program, Unsafe};
+use dryrack_event::{Command, External, FleetFact, Histogram, Input, Lifecycle, Output, Outside, Reason};
 use dryrack_fleet::{GpuShape, NodeShape, NodeSpec, NodeState};
 use dryrack_ids::{AttemptId, JobId, NodeId};
 use dryrack_scheduler::Decision;
@@ -14,22 +15,22 @@ use dryrack_units::{Bytes, MilliCpu, SimTime};
 use dryrack_workload::{Demand, Ending, GpuDemand, GpuTake, JobSpec, TaskDemand};
 
 /// The first attempt of the job.
-fn first() -> AttemptId {
+pub(crate) fn first() -> AttemptId {
     AttemptId { job: JobId::new(0), replica: 0, number: 1 }
 }
 
-const fn at(seconds: u64) -> SimTime {
+pub(crate) const fn at(seconds: u64) -> SimTime {
     SimTime::from_nanos(seconds * 1_000_000_000)
 }
 
 /// Takes all outputs, and returns the commands among them.
-fn commands(control: &mut Control) -> Vec<Command> {
+pub(crate) fn commands(control: &mut Control) -> Vec<Command> {
     let outputs = std::iter::from_fn(|| control.poll_output());
     outputs.filter_map(|output| if let Output::Command(command) = output { Some(command) } else { None }).collect()
 }
 
 /// Tells one input, and lets the control plane settle.
-fn tell(control: &mut Control, seconds: u64, input: &Input) -> Vec<Command> {
+pub(crate) fn tell(control: &mut Control, seconds: u64, input: &Input) -> Vec<Command> {
     control.handle(at(seconds), input);
     let mut all = commands(control);
     control.settle(at(seconds));
@@ -38,7 +39,7 @@ fn tell(control: &mut Control, seconds: u64, input: &Input) -> Vec<Command> {
 }
 
 /// Lets time pass, with everything that becomes due.
-fn wait(control: &mut Control, seconds: u64) -> Vec<Command> {
+pub(crate) fn wait(control: &mut Control, seconds: u64) -> Vec<Command> {
     let mut all = Vec::new();
     while let Some((due, _)) = control.next_wakeup().filter(|(due, _)| *due <= at(seconds)) {
         control.settle(due);
@@ -195,6 +196,35 @@ fn a_pod_keeps_its_nomination_when_an_equally_important_one_preempts_on_its_node
             let stopped = |job| Input::Attempt { attempt: attempt(job), fact: Lifecycle::Stopped };
             assert!(starts(&tell(&mut control, 40, &stopped(0)), 2));
             assert!(starts(&tell(&mut control, 50, &stopped(1)), 3));
+        }
+    }
+}
+
+#[test]
+fn what_each_node_lacks_is_kept_of_a_watched_pod_that_a_program_lets_wait() {
+    let program = Program { when_unsafe: Unsafe::Allowed };
+    let text: Arc<str> = "0/1 nodes are available".into();
+    for (watched, kept) in [(JobId::new(0), 1), (JobId::new(1), 0)] {
+        let profile = with(&[("flow", kubernetes("1s", "10s"))]).decided_by_kube_scheduler(program);
+        let mut control = Control::new(Arc::new(profile), 1);
+        control.watch(Watch::Job(watched));
+        let shape = NodeShape::of(MilliCpu::from_cores(16), Bytes::from_gib(64), Vec::new());
+        let spec = NodeSpec { name: "n".into(), shape: Arc::new(shape) };
+        let declared = FleetFact::NodeDeclared { node: NodeId::new(0), state: NodeState::Ready, spec };
+        tell(&mut control, 0, &Input::Fleet(declared));
+        let demand = Demand::of(TaskDemand::cpu_only(MilliCpu::from_cores(20)));
+        let spec = Arc::new(JobSpec::of("j".into(), demand));
+        let told = tell(&mut control, 0, &Input::Submit { job: JobId::new(0), spec });
+        assert_eq!(told, [Command::Submit { attempt: first() }]);
+        control.take_decisions();
+        let waits = Outside::Waits { attempt: first(), reasons: Histogram::default(), text: Some(Arc::clone(&text)) };
+        tell(&mut control, 1, &Input::External(External::Said(waits)));
+        let decisions = control.take_decisions();
+        assert_eq!(decisions.len(), kept, "{watched:?} is watched");
+        for decision in decisions {
+            assert_eq!(decision.examination.message, Some(Arc::clone(&text)));
+            let verdicts: Vec<_> = decision.examination.nodes.iter().map(|finding| finding.verdict.reason()).collect();
+            assert_eq!(verdicts, [Some(Reason::InsufficientCpu)]);
         }
     }
 }

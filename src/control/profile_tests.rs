@@ -66,7 +66,7 @@ pub(crate) fn polled() -> Value {
     }})
 }
 
-fn scanned() -> Value {
+pub(crate) fn scanned() -> Value {
     json!({"scanned": {
         "every": "3m", "created": "scans_itself", "pending_again": "90s", "stale_after": null, "dated_to": "0s",
         "dead_entries": "removed", "row_ids": "new", "reads": "late", "writes": "checked", "own_claim": "free",

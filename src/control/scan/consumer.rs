@@ -192,7 +192,13 @@ impl Scanned {
 
     /// Writes a placement. A column is not written if its new value equals the value that was read. So a row that was
     /// read as scheduled keeps the state that it has reached since.
-    fn write_placement(&mut self, core: &mut Core, index: ReplicaIndex, read: &RowRead, candidate: Candidate) {
+    pub(super) fn write_placement(
+        &mut self,
+        core: &mut Core,
+        index: ReplicaIndex,
+        read: &RowRead,
+        candidate: Candidate,
+    ) {
         let replica = &core.store[index];
         let (phase, failed) = (replica.phase, replica.wait == Wait::BackOff);
         let state = if read.phase == Phase::Scheduled { phase } else { Phase::Scheduled };

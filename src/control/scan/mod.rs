@@ -22,6 +22,8 @@ mod restart;
 mod row;
 mod rows;
 mod scale_down;
+#[cfg(test)]
+mod write_tests;
 
 pub use options::{
     Created, DeadEntries, OwnClaim, PackedScaleDown, PausesFrom, Reads, RowIds, ScaleDown, ScanOptions, Unplaced,
