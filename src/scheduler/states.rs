@@ -118,3 +118,63 @@ pub fn ascending(mut free: SmallVec<[u32; MOST_GPUS]>) -> SmallVec<[u32; MOST_GP
     }
     free
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_world::{fleet, node, with_gpus};
+    use dryrack_fleet::{Foreign, GpuClaim, GpuState, NodeClaim, Placement};
+    use dryrack_ids::{GpuId, NodeId};
+
+    fn gpu(index: u16) -> GpuId {
+        GpuId { node: NodeId::new(0), index }
+    }
+
+    /// Lets a job hold this share and these GiB of a GPU of the only node.
+    fn hold(fleet: &mut Fleet, index: u16, share: u32, gib: u64) {
+        let part = GpuClaim { index, share: GpuShare::new(share), memory: Bytes::from_gib(gib) };
+        let claim = NodeClaim { tasks: 1, gpus: [part].into_iter().collect(), ..NodeClaim::of_nothing(NodeId::new(0)) };
+        fleet.take(&Placement::new([claim].into()));
+    }
+
+    /// The free shares of the only node in ascending order, and the number of its usable GPUs.
+    fn shares(fleet: &Fleet) -> Option<(Vec<u32>, u32)> {
+        let (_, class) = fleet.classes().next().expect("one node");
+        ClassState::of(class).shares.map(|shares| (shares.ascending.to_vec(), shares.usable))
+    }
+
+    #[test]
+    fn free_shares_are_known_if_they_alone_say_how_much_room_a_gpu_has() {
+        for (shape, expected) in [
+            (with_gpus(0), Some((vec![], 0))),
+            (with_gpus(2), Some((vec![1000; 2], 2))),
+            (with_gpus(8), Some((vec![1000; 8], 8))),
+            (with_gpus(9), None),
+            (node(&["a", "b"]), None),
+        ] {
+            assert_eq!(shares(&fleet([shape.clone()])), expected, "{shape:?}");
+        }
+        let mut unified = with_gpus(1);
+        unified.gpus[0].unified = true;
+        assert_eq!(shares(&fleet([unified])), None);
+        // A GPU of 80 GiB of which a part of the memory is taken: at most as much as of its time, or more.
+        for (share, gib, expected) in [
+            (500, 40, Some((vec![500, 1000], 2))),
+            (500, 30, Some((vec![500, 1000], 2))),
+            (1000, 80, Some((vec![0, 1000], 2))),
+            (500, 41, None),
+            (0, 8, None),
+            (0, 0, None),
+        ] {
+            let mut fleet = fleet([with_gpus(2)]);
+            hold(&mut fleet, 1, share, gib);
+            assert_eq!(shares(&fleet), expected, "{share} and {gib} GiB are taken");
+        }
+        let mut used = fleet([with_gpus(3)]);
+        hold(&mut used, 0, 250, 20);
+        used.set_gpu_state(gpu(2), GpuState::Failed);
+        assert_eq!(shares(&used), Some((vec![0, 750, 1000], 2)));
+        used.set_foreign(gpu(1), Foreign { share: GpuShare::new(1), memory: Bytes::ZERO });
+        assert_eq!(shares(&used), None);
+    }
+}

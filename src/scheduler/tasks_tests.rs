@@ -179,6 +179,8 @@ fn picks_are_judged_one_by_one_with_the_number_of_tasks_that_they_would_take() {
     // One task takes exactly the picked GPU, although it asks for two.
     assert_eq!((of_gpu(&two, 0), of_gpu(&two, 3)), (Verdict::Fit, Verdict::Unfit(Reason::InsufficientGpus)));
     assert_eq!(of_gpu(&two, 4), Verdict::Never(Reason::PickedGpuMissing));
+    let together = |indexes: [u16; 2]| two.takes_together(&indexes.map(|index| GpuId { node: NodeId::new(0), index }));
+    assert!(together([0, 2]) && !together([0, 3]));
     let one = placer(&options, group(&task, 1, Gang::Anywhere), &fleet);
     assert_eq!(one.select_node(node).0, Verdict::Fit);
     // GPUs can be picked only for tasks that take some.

@@ -33,6 +33,8 @@ mod request_tests;
 mod score;
 mod search;
 mod selectable;
+#[cfg(test)]
+mod selectable_tests;
 mod similar;
 mod single_gpu;
 mod why;

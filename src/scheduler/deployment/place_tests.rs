@@ -421,6 +421,11 @@ fn gpus_are_added_from_the_largest_on_until_they_are_enough() {
     assert_eq!(gpus_of(similar, &[], 130, None, &[&[72, 80, 71, 80]]), [vec![(0, 1), (0, 3)]]);
     assert_eq!(gpus_of(similar, &[], 100, None, &[&[72, 80, 40]]), [vec![(0, 1), (0, 0)]]);
     assert_eq!(gpus_of(similar, &[], 100, None, &[&[71, 80]]), Vec::<Vec<_>>::new());
+    assert_eq!(gpus_of(similar, &[], 100, None, &[&[72, 80]]), [vec![(0, 1), (0, 0)]]);
+    // Two GPUs that are asked for together have 152 GiB, of which 90 % are 136.8 GiB.
+    let (similar, two) = (Generator::SimilarGpus { count: CountRule::Reached }, ["--tensor-parallel-size=2"]);
+    assert_eq!(gpus_of(similar, &two, 136, None, &[&[72, 80]]), [vec![(0, 1), (0, 0)]]);
+    assert_eq!(gpus_of(similar, &two, 137, None, &[&[72, 80]]), Vec::<Vec<_>>::new());
     // Whole nodes with equal numbers of GPUs, those with the most GPUs first, until they are enough.
     let prefix =
         |count| Generator::NodePrefix { divisor: Divisor::PerNode, count, without_reservation: Unreserved::Nothing };
@@ -455,4 +460,35 @@ fn equal_parts_go_to_the_fewest_gpus_and_then_to_the_fewest_nodes() {
     let mut alone = unreserved(Strategy::Spread, 100);
     alone.distributable = false;
     assert_eq!(places(&with(&[Generator::EvenNodes {}]), &alone, &serving(&[&[80], &[80]])), []);
+}
+
+#[test]
+fn whole_nodes_are_taken_if_similar_gpus_are_spread_evenly_over_their_nodes() {
+    let (divisor, count, without_reservation) = (Divisor::PerNode, NodeCount::Ignored, Unreserved::Nothing);
+    let options = with(&[Generator::SimilarNodes { divisor, count, without_reservation }]);
+    let options = DeploymentOptions { pool: Pool::One, ..options };
+    let nodes_of = |need, sizes: &[&[u64]], distributable| {
+        let model = Deployment { distributable, ..deployment(Strategy::Spread, need) };
+        places(&options, &model, &serving(sizes)).into_iter().map(|(gpus, _)| gpus).collect::<Vec<_>>()
+    };
+    // 90 % of two GPUs of 80 GiB are 144 GiB.
+    let both_of_both = [vec![(0, 0), (0, 1), (1, 0), (1, 1)]];
+    assert_eq!(nodes_of(100, &[&[80], &[80]], true), [vec![(0, 0), (1, 0)]]);
+    assert_eq!(nodes_of(200, &[&[80, 80], &[80, 80]], true), both_of_both);
+    assert_eq!(nodes_of(200, &[&[80, 40], &[80, 40]], true), both_of_both);
+    let none = Vec::<Vec<_>>::new();
+    assert_eq!(nodes_of(100, &[&[80], &[80]], false), none);
+    // One node is no matter of several.
+    assert_eq!(nodes_of(100, &[&[80, 80]], true), none);
+    // No two GPUs are similar, or there are two on one node and one on each of the others.
+    assert_eq!(nodes_of(100, &[&[71], &[80]], true), none);
+    assert_eq!(nodes_of(200, &[&[80, 80], &[80, 40], &[80, 30]], true), none);
+    // A GPU without free memory is similar to none, even if the model reserves nothing.
+    let (divisor, without_reservation) = (Divisor::PerNode, Unreserved::Total);
+    let options = with(&[Generator::SimilarNodes { divisor, count, without_reservation }]);
+    let mut held = serving(&[&[80], &[80]]);
+    assert_eq!(places(&options, &unreserved(Strategy::Spread, 100), &held).len(), 1);
+    host(&mut held, OTHER, vec![part(0, &[0], 80)]);
+    host(&mut held, OTHER, vec![part(1, &[0], 80)]);
+    assert_eq!(places(&options, &unreserved(Strategy::Spread, 100), &held), []);
 }

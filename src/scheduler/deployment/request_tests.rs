@@ -290,3 +290,25 @@ fn a_model_needs_its_weights_and_an_overhead() {
     let gguf = planned(&keyed(), &model(Backend::LlamaBox(estimate), "--ngl=3 --tp=0"), 0).expect("no parallel sizes");
     assert_eq!((gguf.need as u64, gguf.gpu_layers, gguf.count), (75, Some(3), None));
 }
+
+#[test]
+fn only_sglang_with_rules_of_its_own_reserves_by_kinds() {
+    let reserved =
+        |options, backend, arguments| planned(&options, &model(backend, arguments), 0).map(|plan| plan.reserved);
+    let nothing = Ok(ReservedPart::OfEach(0.0));
+    assert_eq!(reserved(with_sglang(), Backend::Vllm, "--gpu-memory-utilization=0"), nothing);
+    assert_eq!(reserved(keyed(), Backend::Sglang, "--mem-fraction-static=0"), nothing);
+    assert_eq!(
+        reserved(with_sglang(), Backend::Sglang, "--mem-fraction-static=0"),
+        Ok(ReservedPart::OfKind(Vec::new().into()))
+    );
+}
+
+#[test]
+fn a_model_without_heads_counts_as_one_whose_heads_are_unknown() {
+    for (heads, known) in [(None, false), (Some(0), false), (Some(1), true)] {
+        let mut model = model(Backend::Vllm, "");
+        model.model.heads = heads;
+        assert_eq!(planned(&keyed(), &model, 0).map(|plan| plan.heads_known), Ok(known), "{heads:?}");
+    }
+}
