@@ -405,3 +405,88 @@ impl Walk {
         self.next.extend(next.map(|next| Reverse((next, Turn::OfGroup))));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dryrack_scheduler::{Entry, OrderKey};
+
+    fn key(replica: ReplicaIndex, submitted: u64) -> QueueKey {
+        QueueKey::new(&[OrderKey::Submitted], &Entry { tasks: 1, submitted, replica, ..Entry::default() })
+    }
+
+    fn grounds(section: usize, not_allowed: Option<Reason>) -> Grounds {
+        Grounds { section, reservation: None, not_allowed, is_in_vain: false }
+    }
+
+    fn order(visits: &Visits) -> Vec<(ReplicaIndex, usize)> {
+        let places = visits.in_order().map(|visit| visits.place_of(visit));
+        places.map(|place| (place.replica, place.section)).collect()
+    }
+
+    #[test]
+    fn jobs_are_visited_in_order_in_each_of_their_partitions() {
+        let mut visits = Visits::default();
+        visits.insert(1, &[(key(1, 10), grounds(0, None)), (key(1, 10), grounds(1, None))], None);
+        visits.insert(2, &[(key(2, 5), grounds(1, None))], None);
+        visits.insert(3, &[(key(3, 20), grounds(0, None))], None);
+        assert_eq!((visits.count(), order(&visits)), (3, vec![(2, 1), (1, 0), (1, 1), (3, 0)]));
+        assert_eq!([visits.take_new(), visits.take_new()], [BTreeSet::from([1, 2, 3]), BTreeSet::new()]);
+        visits.move_to(3, |section| key(3, section as u64));
+        assert_eq!(order(&visits), [(3, 0), (2, 1), (1, 0), (1, 1)]);
+        visits.remove(1);
+        assert_eq!((visits.count(), order(&visits)), (2, vec![(3, 0), (2, 1)]));
+    }
+
+    #[test]
+    fn a_job_is_visited_in_vain_only_where_a_better_partition_counts() {
+        let mut visits = Visits::default();
+        let in_vain = Grounds { is_in_vain: true, ..grounds(1, None) };
+        visits.insert(1, &[(key(1, 1), grounds(0, None)), (key(1, 1), in_vain)], None);
+        visits.insert(2, &[(key(2, 2), grounds(0, None))], None);
+        let places: Vec<InPartition> = visits.in_order().map(|visit| visits.place_of(visit)).collect();
+        let found: Vec<_> = places.iter().map(|place| (place.is_one_of_several, visits.is_in_vain(*place))).collect();
+        assert_eq!(found, [(true, false), (true, true), (false, false)]);
+    }
+
+    #[test]
+    fn a_job_is_hopeless_if_none_of_its_partitions_allows_it() {
+        let mut visits = Visits::default();
+        let not_allowed = Some(Reason::NoNodes);
+        visits.insert(1, &[(key(1, 1), grounds(0, not_allowed)), (key(1, 1), grounds(1, None))], None);
+        assert!(!visits.has_hopeless());
+        visits.insert(2, &[(key(2, 2), grounds(0, not_allowed))], None);
+        visits.insert(3, &[(key(3, 3), grounds(1, not_allowed))], None);
+        assert!(visits.has_hopeless());
+        visits.remove(2);
+        assert!(visits.has_hopeless());
+        visits.remove(3);
+        assert!(!visits.has_hopeless());
+    }
+
+    #[test]
+    fn jobs_are_denied_as_before_until_they_are_told_otherwise_or_a_pass_keeps_no_groups() {
+        let (mut visits, alike, full) = (Visits::default(), DeniedAs::default(), Some(Reason::QosGrpTres));
+        visits.insert(1, &[(key(1, 1), grounds(0, None))], Some(&alike));
+        visits.insert(2, &[(key(2, 2), grounds(0, None))], Some(&alike));
+        visits.insert(3, &[(key(3, 3), grounds(0, None))], None);
+        let denied_before = |visits: &Visits| [1, 2, 3].map(|replica| visits.was_denied_before(replica));
+        assert!(visits.begin_pass(true, 7).is_empty());
+        assert_eq!([1, 2, 3].map(|replica| visits.tell(replica, full)), [true, true, false]);
+        visits.end_pass();
+        // Without more room than at the last pass, nothing is asked again.
+        assert!(visits.begin_pass(true, 7).is_empty());
+        assert_eq!((visits.has_more_room(), denied_before(&visits)), (false, [false, false, false]));
+        assert!(visits.begin_pass(true, 8).is_empty());
+        assert_eq!((visits.has_more_room(), denied_before(&visits)), (true, [true, true, false]));
+        assert!(visits.tell(2, None));
+        visits.end_pass();
+        assert!(visits.begin_pass(true, 9).is_empty());
+        assert_eq!(denied_before(&visits), [true, false, false]);
+        // The last pass that ended had the eighth change of room.
+        assert_eq!(visits.begin_pass(false, 10), [(1, 8)]);
+        assert_eq!(denied_before(&visits), [false, false, false]);
+        assert!(!visits.tell(1, full));
+        assert_eq!(order(&visits), [(1, 0), (2, 0), (3, 0)]);
+    }
+}
