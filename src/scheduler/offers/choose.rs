@@ -9,7 +9,7 @@ use super::pool::{ClassOffer, may_use};
 use crate::PlacementContext;
 use crate::node_class::NodeClass;
 use dryrack_event::Reason;
-use dryrack_fleet::{Fleet, FleetKind, FleetPlacement, NodeState};
+use dryrack_fleet::{Blocks, Fleet, FleetKind, FleetPlacement, FleetSpec, NodeState};
 use dryrack_ids::FleetId;
 use dryrack_planted::planted;
 use dryrack_units::Money;
@@ -48,10 +48,21 @@ pub fn why_not(
     }
 }
 
-/// Whether a replica fits only in a fleet with room for more nodes than the replica takes ([`FitTest::NodesOrBlocks`]).
-pub fn needs_spare_room(options: &OfferOptions, demand: &Demand, context: PlacementContext) -> bool {
+/// Whether a replica may fit only in a fleet with more room than the replica takes ([`FitTest::NodesOrBlocks`]): room for
+/// more nodes, or instances that nobody uses although the replica takes only a part of them.
+pub fn needs_spare_room(options: &OfferOptions, fleet: &Fleet, demand: &Demand, context: PlacementContext) -> bool {
     let asks_for_more = || Ask::of_whole(demand, context).room_for > demand.tasks;
-    options.fit_test == FitTest::NodesOrBlocks && demand.requirements().is_some() && asks_for_more()
+    let counts_shared =
+        || fleet.fleets().any(|(_, spec)| most_in_use(spec).is_some() && spec.blocks != Blocks::Count(1));
+    options.fit_test == FitTest::NodesOrBlocks
+        && demand.requirements().is_some()
+        && (asks_for_more() || counts_shared())
+}
+
+/// The maximum number of instances of a fleet whose instances in use are counted. `None` if its idle blocks are.
+fn most_in_use(spec: &FleetSpec) -> Option<u64> {
+    let most = spec.nodes.and_then(|nodes| nodes.max);
+    most.filter(|_| spec.blocks.stated() == 1).map(u64::from)
 }
 
 fn instances<'r, 'f>(classes: &'r [NodeClass<'f>], id: FleetId) -> impl Iterator<Item = &'r NodeClass<'f>> {
@@ -68,11 +79,10 @@ fn count_instances(classes: &[NodeClass<'_>], id: FleetId) -> u64 {
 /// The rule [`FitTest::NodesOrBlocks`].
 fn has_room(fleet: &Fleet, classes: &[NodeClass<'_>], id: FleetId, nodes: u32) -> bool {
     let spec = fleet.fleet(id);
-    let most = spec.nodes.and_then(|nodes| nodes.max);
-    if let (Some(most), 1) = (most, spec.blocks.stated()) {
+    if let Some(most) = most_in_use(spec) {
         let in_use = instances(classes, id).filter(|class| !class.status.blocks.is_empty());
         let in_use: u64 = in_use.map(|class| u64::from(class.count)).sum();
-        return u64::from(most).saturating_sub(in_use) >= u64::from(nodes);
+        return most.saturating_sub(in_use) >= u64::from(nodes);
     }
     match spec.kind {
         FleetKind::Cloud => true,

@@ -264,7 +264,7 @@ fn node_by_node_the_first_node_takes_its_best_place_and_the_others_follow() {
 }
 
 #[test]
-fn only_a_replica_of_several_needs_a_fleet_with_room_for_more_nodes_than_it_takes() {
+fn a_replica_may_need_more_room_in_its_fleet_than_it_takes() {
     let large = OfferOptions { fit_test: FitTest::NodesOrBlocks, ..offers() };
     let least = |least| PlacementContext { least, ..PlacementContext::UNSUBMITTED };
     let tasks = Demand::of(whole_gpus(1));
@@ -278,7 +278,18 @@ fn only_a_replica_of_several_needs_a_fleet_with_room_for_more_nodes_than_it_take
         ("tasks under a profile that does not test", &offers(), &tasks, 3, false),
     ];
     for (name, options, demand, replicas, expected) in rows {
-        assert_eq!(needs_spare_room(options, demand, least(replicas)), expected, "{name}");
+        assert_eq!(needs_spare_room(options, &Fleet::default(), demand, least(replicas)), expected, "{name}");
+    }
+    let split = |most| Arc::new(FleetSpec { blocks: Blocks::Auto, ..FleetSpec::clone(&spec(most)) });
+    for (name, fleet, expected) in [
+        ("a fleet whose instances in use are counted, although jobs share them", split(Some(3)), true),
+        ("a fleet whose instances in use are counted, each of which has one job", spec(Some(3)), false),
+        ("a fleet whose idle blocks are counted", split(None), false),
+    ] {
+        let fleet = world(&[fleet], &[]);
+        assert_eq!(needs_spare_room(&large, &fleet, &plain(1), least(1)), expected, "{name}");
+        assert!(!needs_spare_room(&offers(), &fleet, &plain(1), least(1)), "{name}");
+        assert!(!needs_spare_room(&large, &fleet, &tasks, least(1)), "{name}");
     }
 }
 

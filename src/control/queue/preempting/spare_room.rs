@@ -1,7 +1,7 @@
 //! Room that a promise needs beside its place.
 //!
-//! Under [`FitTest::NodesOrBlocks`], a replica fits only if its fleet also has room for the other replicas of its job.
-//! So a replica that has the promise of a place could lose its fit to replicas behind it that do not take this place.
+//! Under [`FitTest::NodesOrBlocks`], a replica fits only if its fleet also has room for the other replicas of its job, or
+//! if enough instances of its fleet are not in use, although it takes only blocks of them. So a replica that has the promise of a place could lose its fit to replicas behind it that do not take this place.
 //! The attempts that were stopped for it would take their old places again, and would be stopped again, without end.
 //!
 //! [`FitTest::NodesOrBlocks`]: dryrack_scheduler::offers::FitTest::NodesOrBlocks
@@ -37,7 +37,7 @@ pub fn close_needed_fleets(core: &Core, index: ReplicaIndex, promises: Promises<
 
 fn needs_more_than_its_place(core: &Core, head: ReplicaIndex) -> bool {
     let context = core.context(core.store[head].attempt_id());
-    needs_spare_room(&core.profile.scheduler.offers, core.store.demand_of(head), context)
+    needs_spare_room(&core.profile.scheduler.offers, &core.fleet, core.store.demand_of(head), context)
 }
 
 /// Whether a replica with a promise fits in `free`, but not beside this place. `free` is the fleet without all attempts
