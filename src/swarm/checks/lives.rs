@@ -59,8 +59,10 @@ pub fn judge(case: &Case<'_>) -> CheckResult {
     }
     let waiting = waiting_at_end(&log);
     let held = held_together(&well, &waiting);
-    let is_evicted_again = |(job, _): &(JobId, u32)| tolerates_for_a_time(&well.arrivals[job.index()].spec);
-    if waiting.values().any(waits_on_permit) || waiting.keys().any(is_evicted_again) || holds_nomination(&log, &waiting)
+    let evicted = evicted_again(&log, from);
+    if waiting.values().any(waits_on_permit)
+        || waiting.keys().any(|replica| evicted.contains(replica))
+        || holds_nomination(&log, &waiting)
     {
         return Ok(Judged::DoesNotApply);
     }
@@ -72,9 +74,9 @@ pub fn judge(case: &Case<'_>) -> CheckResult {
             continue;
         }
         // A fleet is too small for a job if it lacks room for all its replicas.
-        let has_all = reasons.contains(Reason::FleetTooSmall) || held.contains(job);
-        let replicas = if has_all { spec.replicas } else { 1 };
-        let is_alone_placed = || fits_alone(&well, (*job, replicas), last_admission(&log, *job));
+        let replicas = if reasons.contains(Reason::FleetTooSmall) { spec.replicas } else { 1 };
+        // Where there is room for the other replicas of such a job depends on the places of the first ones.
+        let is_alone_placed = || !held.contains(job) && fits_alone(&well, (*job, replicas), last_admission(&log, *job));
         let is_behind = || is_behind_in_kueue(&well, &log, *job, &waiting);
         if (lacked_quota(reasons) || is_untried_in_kueue(reasons)) && is_behind() {
             continue;
@@ -121,6 +123,8 @@ fn made_well(world: &Rehearsal) -> (Rehearsal, SimTime) {
             faults.acks.lost = Permille::ZERO;
         }
         (spec.restart, behavior.run) = (Restart::Never, behavior.run.or(Some(SimDuration::from_secs(60))));
+        // Over days, samples would be more records than a world may have.
+        behavior.usage = behavior.usage.filter(|_| !world.profile.flow.may_go_on_forever());
         // A service starts replicas again and again, and so does a run of dstack that is retried.
         (spec.scaling, spec.replicas) = (None, spec.replicas.max(1));
         spec.terms = Arc::new(RunTerms { retry: None, ..RunTerms::clone(&spec.terms) });
@@ -200,10 +204,17 @@ fn holds_nomination(log: &[Record], waiting: &Waiting) -> bool {
     waiting.values().any(|reasons| reasons.contains(Reason::PluginFailed)) || log.iter().any(preempts)
 }
 
-/// Whether the job's pod tolerates a taint for a limited time. It may be evicted and replaced again and again.
-fn tolerates_for_a_time(spec: &JobSpec) -> bool {
-    let mut tolerations = spec.pod.iter().flat_map(|pod| &pod.spec.tolerations);
-    tolerations.any(|toleration| toleration.toleration_seconds.is_some())
+/// The replicas that are evicted and replaced again and again, although all nodes are ready: their pods tolerate a taint of
+/// their node for a limited time.
+fn evicted_again(log: &[Record], from: SimTime) -> BTreeSet<(JobId, u32)> {
+    let late = from.saturating_add(SimDuration::from_secs(600));
+    let evicted = |record: &Record| match record.said {
+        RecordBody::Event(Event::Retry { attempt, because: Reason::NodeLost, .. }) if record.at > late => {
+            Some((attempt.job, attempt.replica))
+        }
+        RecordBody::Event(_) | RecordBody::Input(_) => None,
+    };
+    log.iter().filter_map(evicted).collect()
 }
 
 /// Whether the job's pod states its node. Only when it is created, it is bound without the plugins of the scheduler.
@@ -400,8 +411,7 @@ fn fits_alone(world: &Rehearsal, (job, replicas): (JobId, u32), admission: Optio
         RecordBody::Event(_) | RecordBody::Input(_) => None,
     };
     let placed: BTreeSet<u32> = log.iter().filter_map(placed_replica).collect();
-    let are_together = held_together(&alone, &waiting_at_end(&log)).is_empty();
     let is_admitted_alike =
         admission.is_none_or(|(_, own)| last_admission(&log, JobId::new(0)).is_some_and(|(_, alone)| alone == own));
-    is_admitted_alike && are_together && placed.len() as u32 >= replicas
+    is_admitted_alike && placed.len() as u32 >= replicas
 }
