@@ -35,6 +35,14 @@ pub(super) struct Chosen {
     pub decision: Option<Decision>,
 }
 
+/// What a preemption did.
+struct Preempted {
+    /// The keys of all victims, of which some may wait for their gang.
+    victims: Vec<Arc<str>>,
+    /// Whether a weaker pod has lost the node that was nominated to it, or the pod itself another one.
+    clears_nominations: bool,
+}
+
 impl Kubernetes {
     /// Tries the pod that is next in the queue.
     pub(super) fn attempt(&mut self, core: &mut Core, index: ReplicaIndex, group: GroupId) {
@@ -157,6 +165,7 @@ impl Kubernetes {
         }
         self.queue.remove(index);
         self.queue.succeeded(group);
+        let leaves_nomination = self.cluster.nominations.node_of(&pod.key).is_some_and(|nominated| *nominated != name);
         let permit = match decision {
             Some(_) => cycle::reserve(pod, &name, &mut self.cluster),
             None => cycle::reserve_stated(pod, &name, &mut self.cluster),
@@ -169,6 +178,9 @@ impl Kubernetes {
                 self.carry_out(core, index, pod, (name, candidate));
                 released.iter().for_each(|key| self.release(core, key));
             }
+        }
+        if leaves_nomination && self.options.queue.hints {
+            self.happened(core, &Change::NominationCleared);
         }
         true
     }
@@ -220,14 +232,18 @@ impl Kubernetes {
         if deallocates || clears {
             self.cluster_changed();
         }
-        if let Some(victims) = self.preempt(core, index, decision, post_filter) {
+        if let Some(preempted) = self.preempt(core, index, decision, post_filter) {
             // A pod with a nomination is tried apart from the pods that are equal to it otherwise.
             core.hold(index, held.clone());
             let (group, priority) = (self.new_group(), decision.pod.priority);
             let refusal = Refusal { plugins, since: core.now, version: self.version, held, by_node: None };
             self.queue.set_apart(index, group, priority, refusal);
             // The end of a victim that is not bound is an event at once, and may help this pod.
-            victims.iter().for_each(|key| self.reject_gang_of(core, key));
+            preempted.victims.iter().for_each(|key| self.reject_gang_of(core, key));
+            // The releases without hints have no event for it.
+            if preempted.clears_nominations && self.options.queue.hints {
+                self.happened(core, &Change::NominationCleared);
+            }
         } else {
             let by_node = RefusedByAll::of(decision, &mut self.cluster, &mut self.known_refusals);
             let refusal = Refusal { plugins, since: core.now, version: self.version, held, by_node };
@@ -251,15 +267,15 @@ impl Kubernetes {
         self.queue.refuse(group, refusal);
     }
 
-    /// Nominates the node of a preemption to the pod, and evicts its victims that are bound. Returns the keys of all
-    /// victims, of which some may wait for their gang. `None` if nothing is preempted.
+    /// Nominates the node of a preemption to the pod, and evicts its victims that are bound. `None` if nothing is
+    /// preempted.
     fn preempt(
         &mut self,
         core: &mut Core,
         index: ReplicaIndex,
         decision: &Decision,
         post: &PostFilter,
-    ) -> Option<Vec<Arc<str>>> {
+    ) -> Option<Preempted> {
         let preemption = post.preemption.as_ref().filter(|preemption| !preemption.best.is_empty())?;
         let drawn = self.draw(core, "node of a preemption", preemption.best.len());
         let node = preemption.best[drawn];
@@ -270,6 +286,7 @@ impl Kubernetes {
         let weaker = |other: &&Arc<PodInfo>| other.priority < decision.pod.priority;
         let cleared: Vec<Arc<PodInfo>> = self.cluster.nominations.on(&name).iter().filter(weaker).cloned().collect();
         cleared.iter().for_each(|pod| self.cluster.nominations.clear(&pod.key));
+        let moves = decision.nominated.as_ref().is_some_and(|before| *before != name);
         self.cluster.nominations.nominate(&decision.pod, &name);
         self.cluster_changed();
         let by = core.store[index].attempt_id();
@@ -282,7 +299,7 @@ impl Kubernetes {
                 self.stop(core, victim, Outcome::Lost, Reason::Preempted);
             }
         }
-        Some(victims)
+        Some(Preempted { victims, clears_nominations: moves || !cleared.is_empty() })
     }
 }
 

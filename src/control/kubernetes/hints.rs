@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::plugins::Plugins;
 use super::pods::is_gpu;
-use dryrack_kubernetes::cluster::{Cluster, GroupKey, NodeInfo, NodeShape, PodInfo, Resource, Term};
+use dryrack_kubernetes::cluster::{Cluster, GroupKey, NodeInfo, NodeShape, PodInfo, Resource, Spread, Term};
 use dryrack_kubernetes::cycle::Plugin;
 use dryrack_kubernetes::object::PreemptionPolicy;
 
@@ -46,21 +46,34 @@ impl Event<'_> {
                 PodTopologySpread,
             ]),
             Event::ClaimChanged => Plugins::of(&[DynamicResources]),
-            Event::NominationCleared => Plugins::of(&[NodeResourcesFit]),
+            Event::NominationCleared => Plugins::of(&[NodeResourcesFit, NodePorts]),
         }
     }
 }
 
-/// The number of GPUs that a pod requests.
+/// The number of GPUs that a pod must find free on one node. Zero if pods or devices of other nodes may decide too.
 pub(super) fn gpus_of(pod: &PodInfo) -> u64 {
+    if depends_on_other_nodes(pod) {
+        return 0;
+    }
     let gpus = pod.requests.exact.all_extended().filter(|(name, _)| is_gpu(name));
     gpus.map(|(_, amount)| amount.max(0).unsigned_abs()).sum()
+}
+
+/// Whether the verdict about a node may depend on pods or devices of other nodes. Then room on a node that refused the pod
+/// for room alone, and where preemption would make room, may help only once a pod of another node is gone.
+fn depends_on_other_nodes(pod: &PodInfo) -> bool {
+    pod.spread.iter().any(Spread::is_required)
+        || !pod.affinity.required.is_empty()
+        || !pod.anti_affinity.required.is_empty()
+        || !pod.pod.spec.resource_claims.is_empty()
 }
 
 /// A bound on the number of GPUs that a pod may request if it is to get room by the event: the free GPUs of the node, or
 /// all of them if the most important pod that waits may preempt one there.
 pub(super) fn most_gpus(event: &Event<'_>, highest: Option<i32>, cluster: &Cluster) -> u64 {
     let node = match event {
+        Event::PodRemoved(_, other) if !other.anti_affinity.required.is_empty() => return u64::MAX,
         Event::PodRemoved(Some(index), _) => cluster.node(*index),
         Event::PodRemoved(None, _) => return 0,
         _ => return u64::MAX,
@@ -87,8 +100,11 @@ fn hint(plugin: Plugin, pod: &PodInfo, event: &Event<'_>, cluster: &Cluster) -> 
         Event::PodAdded(other) => on_added(plugin, pod, other, cluster),
         Event::PodRemoved(node, other) => on_removed(plugin, pod, (*node, other), cluster),
         Event::ClaimChanged => plugin == Plugin::DynamicResources,
-        // Kube-scheduler has no event for it. The room that was held for the nominated pod is free now.
-        Event::NominationCleared => plugin == Plugin::NodeResourcesFit,
+        // The room and the ports that were held for the nominated pod are free now. For kube-scheduler, this is the removal
+        // of a pod (`hasNominatedNodeNameChanged` in `pkg/scheduler/eventhandlers.go`).
+        Event::NominationCleared => {
+            plugin == Plugin::NodeResourcesFit || (plugin == Plugin::NodePorts && !pod.ports.is_empty())
+        }
     }
 }
 
@@ -110,8 +126,9 @@ fn on_node(plugin: Plugin, pod: &PodInfo, index: usize, before: Option<&NodeShap
                 })
         }
         Plugin::PodTopologySpread => {
+            let required = pod.spread.iter().filter(|spread| spread.is_required());
             let has_key =
-                |shape: &NodeShape| pod.spread.iter().all(|spread| shape.labels.contains_key(&spread.topology_key));
+                |shape: &NodeShape| required.clone().all(|spread| shape.labels.contains_key(&spread.topology_key));
             has_key(node) || before.is_some_and(has_key)
         }
         Plugin::InterPodAffinity => before.is_none_or(|before| before.labels != node.labels),
@@ -136,7 +153,11 @@ fn on_removed(plugin: Plugin, pod: &PodInfo, (node, other): (Option<usize>, &Pod
         // An attempt of a nominated pod that fails clears its nomination, and so frees room for others.
         Plugin::NodeResourcesFit => {
             let is_nominated = cluster.nominations.node_of(&pod.key).is_some();
-            is_nominated || node.is_some_and(|node| may_have_room(pod, cluster.node(node)))
+            let kept_it_out = || other.anti_affinity.required.iter().any(|term| matches(term, pod, cluster));
+            is_nominated
+                || depends_on_other_nodes(pod)
+                || kept_it_out()
+                || node.is_some_and(|node| may_have_room(pod, cluster.node(node)))
         }
         Plugin::DynamicResources | Plugin::DefaultPreemption => true,
         Plugin::NodePorts => pod.ports.iter().any(|port| other.ports.iter().any(|used| used.conflicts_with(port))),

@@ -139,7 +139,10 @@ fn each_event_is_for_some_plugins() {
     assert!(of_gang(&gang("x"), &gang("x")) && !of_gang(&gang("x"), &gang("y")) && !of_gang(&gang("x"), &plain));
     let removed: Vec<Plugin> = helped_by(&Event::PodRemoved(Some(0), &plain));
     assert!(removed.contains(&Plugin::DynamicResources) && removed.contains(&Plugin::DefaultPreemption));
-    for event in [Event::NodeRemoved, Event::ClaimChanged, Event::NominationCleared, Event::PodCreated(&plain)] {
+    // A nomination holds ports too.
+    let with_port = pod("p", "a", json!({"containers": [{"name": "c", "ports": [{"hostPort": 80}]}]}));
+    assert!(helps(&with_port, Plugins::of(&[Plugin::NodePorts]), &Event::NominationCleared, &nodes));
+    for event in [Event::NodeRemoved, Event::ClaimChanged, Event::PodCreated(&plain)] {
         assert_eq!(event.plugins().iter().collect::<Vec<_>>(), helped_by(&event));
     }
 }

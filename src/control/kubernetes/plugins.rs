@@ -21,6 +21,10 @@ impl Plugins {
         Plugin::ALL.into_iter().filter(move |plugin| self.0 & 1 << *plugin as u16 != 0)
     }
 
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
     pub fn meets(self, other: Plugins) -> bool {
         self.0 & other.0 != 0
     }

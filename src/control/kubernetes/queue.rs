@@ -244,15 +244,17 @@ impl Queue {
         let mut returning = Vec::new();
         let affected = event.plugins();
         for (plugins, groups) in &self.unschedulable {
-            if options.hints && !plugins.meets(affected) {
+            // No plugin has refused a pod for which there was no node at all.
+            let lacked_nodes = plugins.is_empty() && matches!(event, Event::NodeAdded(_));
+            if options.hints && !plugins.meets(affected) && !lacked_nodes {
                 continue;
             }
             let is_for_room = options.hints && plugins.meets_only(affected, Plugin::NodeResourcesFit);
-            let most = if is_for_room { most_gpus } else { u64::MAX };
+            let most = if is_for_room && !lacked_nodes { most_gpus } else { u64::MAX };
             for (_, group) in groups.range(..=(most, GroupId::MAX)) {
                 let entry = &self.groups[group];
                 let (Some(refusal), Some((_, first))) = (&entry.refusal, entry.pods.first()) else { continue };
-                if !options.hints || helps(*first, *plugins, event) {
+                if !options.hints || lacked_nodes || helps(*first, *plugins, event) {
                     let pops_early = options.pop_from_backoff
                         && (refusal.since < now || entry.attempts_at_once < MOST_ATTEMPTS_AT_ONCE);
                     returning.push((*group, refusal.since, entry.attempts, pops_early));
