@@ -39,10 +39,12 @@ pub fn judge(case: &Case<'_>) -> CheckResult {
     if world.profile.scheduler.own_stages().next().is_some() {
         return Ok(Judged::DoesNotApply);
     }
-    if world.profile.flow.may_go_on_forever() && time_for_all(&world.arrivals) > MOST_TIME {
+    // A flow that polls may also retry for ever, and never stops by itself.
+    let goes_on = world.profile.flow.may_go_on_forever();
+    if goes_on && time_for_all(&world.arrivals) > MOST_TIME {
         return Ok(Judged::DoesNotApply);
     }
-    let (well, from) = made_well(world);
+    let (well, from) = made_well(world, goes_on);
     let log = log_of(&well);
     if EndlessPreemptions::of(&log).endless_from().is_some() {
         return Ok(Judged::DoesNotApply);
@@ -52,20 +54,14 @@ pub fn judge(case: &Case<'_>) -> CheckResult {
     let added =
         log.iter().filter(|record| matches!(record.said, RecordBody::Event(Event::ReplicaAdded { .. }))).count();
     let most = MOST_EVENTS_EACH * (replicas + added + world.nodes.len());
-    // A flow that polls may also retry for ever.
-    let goes_on = world.profile.flow.may_go_on_forever();
     if after > most && !goes_on {
         return Err(format!("all is well from {from} on, and {after} events follow, more than {most}"));
     }
     let waiting = waiting_at_end(&log);
-    let held = held_together(&well, &waiting);
-    let evicted = evicted_again(&log, from);
-    if waiting.values().any(waits_on_permit)
-        || waiting.keys().any(|replica| evicted.contains(replica))
-        || holds_nomination(&log, &waiting)
-    {
+    if goes_on && is_held_by_flow(&log, &waiting, from) {
         return Ok(Judged::DoesNotApply);
     }
+    let held = if goes_on { held_together(&well, &waiting) } else { BTreeSet::new() };
     for ((job, replica), reasons) in &waiting {
         let spec = &well.arrivals[job.index()].spec;
         // A job holds its room for ever if its replicas work together and some of them wait.
@@ -100,7 +96,7 @@ pub fn judge(case: &Case<'_>) -> CheckResult {
 
 /// The world in which every node and GPU becomes ready after the last thing that happens, and that time. No job of it
 /// runs forever, because such a job holds its room forever. So does a job whose end is never reported.
-fn made_well(world: &Rehearsal) -> (Rehearsal, SimTime) {
+fn made_well(world: &Rehearsal, goes_on: bool) -> (Rehearsal, SimTime) {
     let mut world = world.clone();
     let times = (world.arrivals.iter().map(|arrival| arrival.at))
         .chain(world.cancellations.iter().map(|(at, _)| *at))
@@ -124,14 +120,15 @@ fn made_well(world: &Rehearsal) -> (Rehearsal, SimTime) {
         }
         (spec.restart, behavior.run) = (Restart::Never, behavior.run.or(Some(SimDuration::from_secs(60))));
         // Over days, samples would be more records than a world may have.
-        behavior.usage = behavior.usage.filter(|_| !world.profile.flow.may_go_on_forever());
+        behavior.usage = behavior.usage.filter(|_| !goes_on);
         // A service starts replicas again and again, and so does a run of dstack that is retried.
-        (spec.scaling, spec.replicas) = (None, spec.replicas.max(1));
-        spec.terms = Arc::new(RunTerms { retry: None, ..RunTerms::clone(&spec.terms) });
+        if goes_on {
+            (spec.scaling, spec.replicas) = (None, spec.replicas.max(1));
+            spec.terms = Arc::new(RunTerms { retry: None, ..RunTerms::clone(&spec.terms) });
+        }
         *arrival = Arrival { spec: Arc::new(spec), behavior: Arc::new(behavior), ..arrival.clone() };
     }
-    // Flows that poll never stop by themselves.
-    let until = world.profile.flow.may_go_on_forever().then(|| from.saturating_add(time_for_all(&world.arrivals)));
+    let until = goes_on.then(|| from.saturating_add(time_for_all(&world.arrivals)));
     (world.until, world.evaluations) = (until, Vec::new());
     (world, from)
 }
@@ -184,6 +181,14 @@ fn held_together(well: &Rehearsal, waiting: &Waiting) -> BTreeSet<JobId> {
         together.is_some_and(|together| placed < together).then_some(job)
     };
     placed.into_iter().filter_map(lacks_others).collect()
+}
+
+/// Whether a rule of a flow that polls holds room for ever, so that also others wait.
+fn is_held_by_flow(log: &[Record], waiting: &Waiting, from: SimTime) -> bool {
+    let evicted = evicted_again(log, from);
+    waiting.values().any(waits_on_permit)
+        || waiting.keys().any(|replica| evicted.contains(replica))
+        || holds_nomination(log, waiting)
 }
 
 /// Whether a pod waits for others of its gang. An incomplete gang of kube-scheduler keeps nodes until a timeout, and soon
@@ -405,13 +410,9 @@ fn fits_alone(world: &Rehearsal, (job, replicas): (JobId, u32), admission: Optio
     alone.kueue.retain(|(at, _)| *at <= last);
     alone.kueue.iter_mut().for_each(|(at, _)| *at = SimTime::ZERO);
     (alone.faults, alone.cancellations, alone.scalings) = (Vec::new(), Vec::new(), Vec::new());
+    let is_placed = |record: &Record| matches!(record.said, RecordBody::Event(Event::Placed { .. }));
     let log = log_of(&alone);
-    let placed_replica = |record: &Record| match record.said {
-        RecordBody::Event(Event::Placed { attempt, .. }) => Some(attempt.replica),
-        RecordBody::Event(_) | RecordBody::Input(_) => None,
-    };
-    let placed: BTreeSet<u32> = log.iter().filter_map(placed_replica).collect();
     let is_admitted_alike =
         admission.is_none_or(|(_, own)| last_admission(&log, JobId::new(0)).is_some_and(|(_, alone)| alone == own));
-    is_admitted_alike && placed.len() as u32 >= replicas
+    is_admitted_alike && log.iter().any(is_placed)
 }
