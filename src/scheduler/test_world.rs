@@ -1,12 +1,13 @@
 //! Options and nodes for unit tests. All nodes have 16 cores and 64 GiB of RAM, and all GPUs have 80 GiB of memory.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::options::SchedulerOptions;
 use dryrack_fleet::{Fleet, GpuClaim, GpuShape, NodeClaim, NodeShape, NodeSpec, NodeState, Placement};
 use dryrack_ids::NodeId;
 use dryrack_units::{Bytes, GpuShare, MilliCpu};
-use dryrack_workload::{GpuDemand, GpuTake, TaskDemand};
+use dryrack_workload::{Backend, Deployment, GpuDemand, GpuTake, Strategy, TaskDemand};
 
 pub const GPU_MEMORY: Bytes = Bytes::from_gib(80);
 
@@ -70,4 +71,22 @@ pub fn whole_gpus(count: u32) -> TaskDemand {
 /// A task that takes this share, in thousandths, of each of these GPUs.
 pub fn shares(count: u32, thousandths: u32) -> TaskDemand {
     gpu_task(count, GpuTake::Share(GpuShare::new(thousandths)), &[])
+}
+
+/// A model for vLLM that needs this much GPU memory in GiB, in equal parts, and reserves nothing more.
+pub fn model(need: u64, arguments: &str) -> Deployment {
+    let facts = r#"{"name": "m", "categories": [], "architecture": null, "weights": 0, "heads": null, "vision_heads": null,
+        "vocabulary": null, "quantization": null}"#;
+    let need = Bytes::from_gib(need).get().to_string();
+    let arguments = format!("--gpu-memory-utilization=0 {arguments}");
+    Deployment {
+        model: serde_json::from_str(facts).expect("facts of a model"),
+        backend: Backend::Vllm,
+        strategy: Strategy::Spread,
+        distributable: true,
+        selector: None,
+        gpus_per_replica: None,
+        arguments: arguments.split_whitespace().map(Arc::from).collect(),
+        environment: BTreeMap::from([("GPUSTACK_MODEL_VRAM_CLAIM".into(), need.into())]),
+    }
 }

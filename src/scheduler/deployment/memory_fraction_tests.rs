@@ -8,13 +8,13 @@ use super::memory_fraction::{Question, of_kinds};
 use super::options::{ArgumentReading, DeploymentOptions, Pool};
 use super::request::{Halt, Request, ReservedPart};
 use crate::context::PlacementContext;
-use crate::test_world::{fleet, options};
+use crate::test_world::{fleet, model, options};
 use dryrack_catalog::Vendor;
 use dryrack_event::Reason;
 use dryrack_fleet::{Fleet, GpuKind, GpuShape, NodeShape};
 use dryrack_ids::{GpuId, NodeId};
 use dryrack_units::{Bytes, MilliCpu};
-use dryrack_workload::{Backend, Demand, Deployment, Pick, Strategy};
+use dryrack_workload::{Backend, Demand, Deployment, Pick};
 
 /// MiB of the GPU, arguments, whether the model sees images, and the part, on GPUs of NVIDIA. Below zero, nothing can be
 /// reserved.
@@ -78,17 +78,12 @@ fn node_of(vendor: Vendor, sizes: &[u64]) -> NodeShape {
 }
 
 fn deployment(arguments: &str, sees_images: bool, gpus_per_replica: Option<u32>) -> Deployment {
-    let facts = r#"{"name": "m", "categories": [], "architecture": null, "weights": 0, "heads": null, "vision_heads": null,
-        "vocabulary": null, "quantization": null}"#;
     let mut deployment = Deployment {
-        model: serde_json::from_str(facts).expect("facts of a model"),
         backend: Backend::Sglang,
-        strategy: Strategy::Spread,
-        distributable: true,
-        selector: None,
         gpus_per_replica,
         arguments: arguments.split_whitespace().map(Arc::from).collect(),
         environment: BTreeMap::new(),
+        ..model(0, "")
     };
     deployment.model.vision_heads = sees_images.then_some(16);
     deployment

@@ -1,6 +1,5 @@
 //! Tests of what a placer says of places and picks of a model. All GPUs have 80 GiB, and all nodes 64 GiB of RAM.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::options::{DeploymentFilter, DeploymentOptions, Generator, Left, SingleNeed};
@@ -10,29 +9,16 @@ use crate::decision::Decision;
 use crate::node_class::Grouping;
 use crate::pick::on_node;
 use crate::placer::Placer;
-use crate::test_world::{fleet, node, options, with_gpus};
+use crate::test_world::{self, fleet, node, options, with_gpus};
 use crate::verdict::Verdict;
 use dryrack_event::Reason;
 use dryrack_fleet::{Fleet, GpuClaim, GpuState, Hosting, ModelKey, NodeClaim, NodeState, Placement};
 use dryrack_ids::{AttemptId, GpuId, JobId, NodeId};
 use dryrack_units::{Bytes, GpuShare};
-use dryrack_workload::{Backend, Demand, Deployment, Strategy};
+use dryrack_workload::Demand;
 
-/// A model that needs this much GPU memory in GiB, in equal parts, and reserves nothing more.
 fn model(need: u64) -> Demand {
-    let facts = r#"{"name": "m", "categories": [], "architecture": null, "weights": 0, "heads": null, "vision_heads": null,
-        "vocabulary": null, "quantization": null}"#;
-    let need = Bytes::from_gib(need).get().to_string();
-    Demand::of(Arc::new(Deployment {
-        model: serde_json::from_str(facts).expect("facts of a model"),
-        backend: Backend::Vllm,
-        strategy: Strategy::Spread,
-        distributable: true,
-        selector: None,
-        gpus_per_replica: None,
-        arguments: vec!["--gpu-memory-utilization=0".into()],
-        environment: BTreeMap::from([("GPUSTACK_MODEL_VRAM_CLAIM".into(), need.into())]),
-    }))
+    Demand::of(Arc::new(test_world::model(need, "")))
 }
 
 fn with_placer<T>(demand: &Demand, fleet: &Fleet, ask: impl FnOnce(&ModelPlacer<'_>) -> T) -> T {

@@ -1,16 +1,15 @@
 //! Which GPUs and nodes could be picked for a model. GPUs are given by their memory in GiB.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::DeploymentOptions;
 use super::options::TestedNumber;
 use super::selectable::{Pickable, pickable};
-use crate::test_world::{fleet, options};
+use crate::test_world::{self, fleet, options};
 use dryrack_fleet::{Fleet, GpuClaim, GpuShape, Hosting, ModelKey, NodeClaim, NodeShape, Placement};
 use dryrack_ids::{AttemptId, JobId, NodeId};
 use dryrack_units::{Bytes, GpuShare, MilliCpu};
-use dryrack_workload::{Backend, Demand, Deployment, Strategy};
+use dryrack_workload::{Demand, Deployment};
 
 fn with(tested: TestedNumber) -> DeploymentOptions {
     let mut options = options().deployments;
@@ -19,22 +18,8 @@ fn with(tested: TestedNumber) -> DeploymentOptions {
     options
 }
 
-/// A model that needs this much GPU memory in GiB, in equal parts, and reserves nothing more.
 fn model(need: u64, heads: Option<u32>, arguments: &str) -> Deployment {
-    let facts = r#"{"name": "m", "categories": [], "architecture": null, "weights": 0, "heads": null, "vision_heads": null,
-        "vocabulary": null, "quantization": null}"#;
-    let need = Bytes::from_gib(need).get().to_string();
-    let arguments = format!("--gpu-memory-utilization=0 {arguments}");
-    let mut deployment = Deployment {
-        model: serde_json::from_str(facts).expect("facts of a model"),
-        backend: Backend::Vllm,
-        strategy: Strategy::Spread,
-        distributable: true,
-        selector: None,
-        gpus_per_replica: None,
-        arguments: arguments.split_whitespace().map(Arc::from).collect(),
-        environment: BTreeMap::from([("GPUSTACK_MODEL_VRAM_CLAIM".into(), need.into())]),
-    };
+    let mut deployment = test_world::model(need, arguments);
     deployment.model.heads = heads;
     deployment
 }
