@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::plugins::Plugins;
 use super::pods::is_gpu;
-use dryrack_kubernetes::cluster::{Cluster, GroupKey, NodeInfo, NodeShape, PodInfo, Resource, Spread, Term};
+use dryrack_kubernetes::cluster::{Cluster, GroupKey, NodeInfo, NodeShape, PodInfo, Resource, Term};
 use dryrack_kubernetes::cycle::Plugin;
 use dryrack_kubernetes::object::PreemptionPolicy;
 
@@ -53,20 +53,11 @@ impl Event<'_> {
 
 /// The number of GPUs that a pod must find free on one node. Zero if pods or devices of other nodes may decide too.
 pub(super) fn gpus_of(pod: &PodInfo) -> u64 {
-    if depends_on_other_nodes(pod) {
+    if pod.depends_on_other_nodes() {
         return 0;
     }
     let gpus = pod.requests.exact.all_extended().filter(|(name, _)| is_gpu(name));
     gpus.map(|(_, amount)| amount.max(0).unsigned_abs()).sum()
-}
-
-/// Whether the verdict about a node may depend on pods or devices of other nodes. Then room on a node that refused the pod
-/// for room alone, and where preemption would make room, may help only once a pod of another node is gone.
-fn depends_on_other_nodes(pod: &PodInfo) -> bool {
-    pod.spread.iter().any(Spread::is_required)
-        || !pod.affinity.required.is_empty()
-        || !pod.anti_affinity.required.is_empty()
-        || !pod.pod.spec.resource_claims.is_empty()
 }
 
 /// A bound on the number of GPUs that a pod may request if it is to get room by the event: the free GPUs of the node, or
@@ -155,7 +146,8 @@ fn on_removed(plugin: Plugin, pod: &PodInfo, (node, other): (Option<usize>, &Pod
             let is_nominated = cluster.nominations.node_of(&pod.key).is_some();
             let kept_it_out = || other.anti_affinity.required.iter().any(|term| matches(term, pod, cluster));
             is_nominated
-                || depends_on_other_nodes(pod)
+                // What keeps the pod from preempting here may have been on another node.
+                || pod.depends_on_other_nodes()
                 || kept_it_out()
                 || node.is_some_and(|node| may_have_room(pod, cluster.node(node)))
         }

@@ -250,7 +250,7 @@ impl Queue {
                 continue;
             }
             let is_for_room = options.hints && plugins.meets_only(affected, Plugin::NodeResourcesFit);
-            let most = if is_for_room && !lacked_nodes { most_gpus } else { u64::MAX };
+            let most = if is_for_room { most_gpus } else { u64::MAX };
             for (_, group) in groups.range(..=(most, GroupId::MAX)) {
                 let entry = &self.groups[group];
                 let (Some(refusal), Some((_, first))) = (&entry.refusal, entry.pods.first()) else { continue };

@@ -76,6 +76,14 @@ impl PodInfo {
         }
     }
 
+    /// Whether what the pod states lets pods or devices of other nodes decide about a node.
+    pub fn depends_on_other_nodes(&self) -> bool {
+        self.spread.iter().any(Spread::is_required)
+            || !self.affinity.required.is_empty()
+            || !self.anti_affinity.required.is_empty()
+            || !self.pod.spec.resource_claims.is_empty()
+    }
+
     pub fn labels(&self) -> &Labels {
         &self.pod.metadata.labels
     }

@@ -149,7 +149,5 @@ impl RefusedByAll {
 }
 
 fn is_by_node_alone(pod: &PodInfo, cluster: &Cluster) -> bool {
-    let is_spread = pod.spread.iter().any(|spread| spread.is_required());
-    let has_claims = !pod.pod.spec.resource_claims.is_empty();
-    !is_spread && !has_claims && inter_pod_affinity::pre_filter(pod, cluster).is_none()
+    !pod.depends_on_other_nodes() && inter_pod_affinity::pre_filter(pod, cluster).is_none()
 }
