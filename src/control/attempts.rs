@@ -26,6 +26,10 @@ use dryrack_workload::{Ending, JobSpec, PolicyMode, UtilizationPolicy};
 /// can be lost, so one request is not enough. The limit keeps the control plane from repeating it forever.
 pub(crate) const STOPS_ASKED_FOR: u8 = 20;
 
+/// So many of these requests are one deadline apart. Then each wait is twice as long as the one before, because an attempt
+/// may take far longer to stop than its deadline allows.
+pub(crate) const STOPS_AT_THE_DEADLINE: u8 = 10;
+
 pub(crate) trait Attempts: Flow {
     /// Submits a job.
     fn submit(&mut self, core: &mut Core, job: JobId, spec: &Arc<JobSpec>) {

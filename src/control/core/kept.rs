@@ -3,7 +3,7 @@
 
 use super::Core;
 use super::timer::Timer;
-use crate::attempts::STOPS_ASKED_FOR;
+use crate::attempts::{STOPS_ASKED_FOR, STOPS_AT_THE_DEADLINE};
 use dryrack_event::{Command, Event, Lifecycle};
 use dryrack_fleet::{NodeState, Placement};
 use dryrack_ids::{AttemptId, NodeId};
@@ -52,8 +52,9 @@ impl Core {
 
     /// Sets a timer to ask an attempt to stop again, because the message that it has stopped may have been lost.
     pub(crate) fn expect_stop(&mut self, attempt: AttemptId, left: u8) {
-        let at = self.now.saturating_add(self.profile.deadlines.stopping);
-        self.timers.set(at, Timer::StopAgain { attempt, left });
+        let doublings = (STOPS_ASKED_FOR - left).saturating_sub(STOPS_AT_THE_DEADLINE - 1);
+        let wait = self.profile.deadlines.stopping.saturating_mul(1 << doublings);
+        self.timers.set(self.now.saturating_add(wait), Timer::StopAgain { attempt, left });
         self.note_asking(attempt, true);
     }
 
