@@ -73,6 +73,10 @@ impl Placement {
         &self.0
     }
 
+    pub fn nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.claims().iter().map(|claim| claim.node)
+    }
+
     pub fn tasks(&self) -> u32 {
         self.0.iter().map(|claim| claim.tasks).sum()
     }

@@ -180,10 +180,13 @@ impl Queue {
 
     /// Whether a limit on nodes denies what was planned for a job. It then reserves nothing.
     fn is_plan_denied(&self, core: &Core, own: InPartition, plan: &Plan) -> bool {
-        let chosen = match plan {
-            Plan::Start(candidate, _) => Some(&candidate.placement),
-            Plan::Preempt(..) | Plan::Reserve(..) => None,
-            Plan::Nothing => return false,
+        if matches!(plan, Plan::Nothing) {
+            return false;
+        }
+        let chosen = || match plan {
+            Plan::Start(candidate, _) => Some(candidate.placement.nodes().collect()),
+            Plan::Preempt(nodes, _) => Some(nodes.iter().copied().collect()),
+            Plan::Reserve(..) | Plan::Nothing => None,
         };
         let spec = &core.store.job_of(own.replica).spec;
         self.denied_by_nodes(core, (spec, own.section), chosen).is_some()

@@ -68,7 +68,9 @@ impl Queue {
         }
         let ground = Ground { section: &slurm.partitions[section], reservations: &slurm.reservations, own };
         let (answer, chosen) = on_ground(core, spec, &ground, is_one_of_several);
-        match self.denied_by_nodes(core, (spec, section), chosen.as_ref()).filter(|_| answer.0 != Some(Refusal::Never))
+        match self
+            .denied_by_nodes(core, (spec, section), || chosen.as_ref().map(|place| place.nodes().collect()))
+            .filter(|_| answer.0 != Some(Refusal::Never))
         {
             Some(reason) => all(Refusal::Unfit, reason),
             None => answer,

@@ -12,7 +12,6 @@ use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::queue::Queue;
 use dryrack_event::Reason;
-use dryrack_fleet::Placement;
 use dryrack_ids::NodeId;
 use dryrack_scheduler::slurm::{HeldOf, LimitingQos, Partition, Qos, Requested, SlurmOptions};
 use dryrack_units::SimDuration;
@@ -53,15 +52,14 @@ impl Queue {
         &self,
         core: &Core,
         (spec, section): (&JobSpec, usize),
-        chosen: Option<&Placement>,
+        chosen: impl FnOnce() -> Option<BTreeSet<NodeId>>,
     ) -> Option<Reason> {
         if !self.slurm.as_ref()?.limiting_qos(core, spec, section).each().any(Qos::counts_nodes) {
             return None;
         }
-        let Some(chosen) = chosen else {
+        let Some(nodes) = chosen() else {
             return self.denied_beside(core, (spec, section), requested(spec), &NodesCounted::All);
         };
-        let nodes: BTreeSet<NodeId> = chosen.claims().iter().map(|claim| claim.node).collect();
         let asked = Requested { nodes: nodes.len() as u64, ..requested(spec) };
         self.denied_beside(core, (spec, section), asked, &NodesCounted::ExceptOf(&nodes))
     }

@@ -192,7 +192,7 @@ impl Queue {
             return self.say(core, own, Said::Denied(reason), unsaid);
         }
         let decided = self.decide_beside_blocked(core, own, blocked);
-        let chosen = decided.as_ref().ok().map(|candidate| &candidate.placement);
+        let chosen = || Some(decided.as_ref().ok()?.placement.nodes().collect());
         if let Some(reason) = self.denied_by_nodes(core, (&core.store.job_of(index).spec, own.section), chosen) {
             return self.say(core, own, Said::Denied(reason), unsaid);
         }
@@ -210,8 +210,13 @@ impl Queue {
                 self.say(core, own, Said::PassedOver(held), unsaid);
             }
             Err(Refused { held, lacks: Lacks::Room }) => {
+                let victims = match self.victims_in_slurm(core, own, &blocked.nodes) {
+                    Some(Err(reason)) => return self.say(core, own, Said::Denied(reason), unsaid),
+                    Some(Ok(victims)) => victims,
+                    None => Vec::new(),
+                };
                 self.say(core, own, Said::Refused(held), unsaid);
-                self.preempt_for(core, own, &blocked.nodes);
+                self.preempt_these(core, own, victims);
                 blocked.changes += 1;
                 // Other jobs of the partition may go on.
                 if let Some(reservation) = reservation {

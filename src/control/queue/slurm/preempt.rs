@@ -26,6 +26,9 @@ use dryrack_fleet::{Fleet, Placement};
 use dryrack_scheduler::slurm::{PreemptMode, PreemptType, Ranked, SlurmOptions};
 use dryrack_units::{SimDuration, SimTime};
 
+/// Jobs to preempt, each with how.
+pub(super) type Victims = Vec<(ReplicaIndex, PreemptMode)>;
+
 impl Slurm {
     /// A job that is or would be in this partition.
     fn ranked<'s>(&'s self, options: &'s SlurmOptions, core: &Core, index: ReplicaIndex, section: usize) -> Ranked<'s> {
@@ -94,19 +97,25 @@ impl Queue {
     /// Preempts jobs so that a replica that does not fit can start later. `blocked` are the nodes that are kept for other
     /// jobs.
     pub(in crate::queue) fn preempt_for(&mut self, core: &mut Core, head: InPartition, blocked: &[u64]) {
-        let Some(victims) = self.victims_in_slurm(core, head, blocked) else { return };
+        if let Some(Ok(victims)) = self.victims_in_slurm(core, head, blocked) {
+            self.preempt_these(core, head, victims);
+        }
+    }
+
+    pub(super) fn preempt_these(&mut self, core: &mut Core, head: InPartition, victims: Victims) {
         for (victim, mode) in victims {
             self.preempt_in_slurm(core, victim, head.replica, mode);
         }
     }
 
-    /// The jobs to preempt for a replica. `None` if nobody is preempted.
-    fn victims_in_slurm(
+    /// The jobs to preempt for a replica. The error is the limit that denies the nodes that it would then take: Slurm
+    /// compares them with the limits before it preempts. `None` if nobody is preempted.
+    pub(super) fn victims_in_slurm(
         &self,
         core: &Core,
         head: InPartition,
         blocked: &[u64],
-    ) -> Option<Vec<(ReplicaIndex, PreemptMode)>> {
+    ) -> Option<Result<Victims, Reason>> {
         let (slurm, options) = (self.slurm.as_ref()?, core.profile.slurm.as_ref()?);
         options.preempt_type?;
         let may_stop = |index: ReplicaIndex| {
@@ -121,7 +130,7 @@ impl Queue {
         }
         candidates.sort_unstable_by_key(|(worth, index, _)| (*worth, *index));
         let ground = self.ground_of(core, head)?;
-        let head = head.replica;
+        let (head, section) = (head.replica, head.section);
         let open = ground.nodes(down_to(core.now, SECOND), limit_of(core, head)).into_iter();
         let open = Nodes::of(open.filter(|node| !contains(blocked, *node)), core.fleet.len());
         let mut fleet = fleet_of(core, &open);
@@ -145,7 +154,9 @@ impl Queue {
                 None => release(&mut fleet, spared),
             }
         }
-        Some(chosen)
+        let nodes = || Some(judge_on(core, head, &fleet)?.placement.nodes().collect());
+        let denied = self.denied_by_nodes(core, (&core.store.job_of(head).spec, section), nodes);
+        Some(denied.map_or(Ok(chosen), Err))
     }
 
     fn preempt_in_slurm(&mut self, core: &mut Core, index: ReplicaIndex, head: ReplicaIndex, mode: PreemptMode) {
