@@ -81,6 +81,8 @@ pub struct Fleet {
     fleets: Vec<Arc<FleetSpec>>,
     /// The instance counts of each fleet.
     counted: Vec<cloud::Counted>,
+    /// For each fleet, whether any of its instances is split into several blocks.
+    split: Vec<bool>,
     classes: Classes,
     largest: Largest,
     hosts: Hosts,
@@ -114,6 +116,7 @@ impl Fleet {
     pub fn declare_fleet(&mut self, spec: Arc<FleetSpec>) -> FleetId {
         let id = FleetId::new(self.fleets.len());
         self.counted.push(cloud::Counted::of(spec.cloud.as_ref()));
+        self.split.push(false);
         self.fleets.push(spec);
         id
     }
@@ -125,6 +128,18 @@ impl Fleet {
 
     pub fn fleet(&self, fleet: FleetId) -> &Arc<FleetSpec> {
         &self.fleets[fleet.index()]
+    }
+
+    /// Whether any instance of the fleet is split into several blocks.
+    pub fn has_split_instances(&self, fleet: FleetId) -> bool {
+        self.split[fleet.index()]
+    }
+
+    fn note_split(&mut self, shape: &NodeShape) {
+        let fleet = shape.instance.as_ref().map(|instance| instance.fleet.index());
+        if let Some(split) = fleet.and_then(|fleet| self.split.get_mut(fleet)) {
+            *split |= shape.total_blocks().is_some_and(|blocks| blocks > 1);
+        }
     }
 
     pub fn knows_fleet(&self, fleet: FleetId) -> bool {
@@ -144,6 +159,7 @@ impl Fleet {
         self.largest.include(&shape);
         self.has_unified_gpus |= shape.has_unified_gpus();
         self.hosts.declare(spec, &status);
+        self.note_split(&shape);
         self.nodes.push(Node { name: Arc::clone(&spec.name), shape, status, version: 0 });
         self.note_change(id);
         self.count_instance(id, NodeState::Gone, state);

@@ -64,8 +64,14 @@ pub fn ever_fits(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> 
 }
 
 /// Whether a placement that was decided earlier still passes every filter and still has room.
-pub fn still_fits(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, placement: &Placement) -> bool {
-    with_placer(options, demand, PlacementContext::UNSUBMITTED, fleet, |placer| placer.still_fits(placement))
+pub fn still_fits(
+    options: &SchedulerOptions,
+    demand: &Demand,
+    context: PlacementContext,
+    fleet: &Fleet,
+    placement: &Placement,
+) -> bool {
+    with_placer(options, demand, context, fleet, |placer| placer.still_fits(placement))
 }
 
 /// The scores of the places that replicas of a job hold, on the fleet with all its claims. Only models have such

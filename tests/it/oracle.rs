@@ -14,7 +14,9 @@ use std::collections::BTreeMap;
 use dryrack_event::{Histogram, Reason, Refusal};
 use dryrack_fleet::{Fleet, GpuState, NodeState};
 use dryrack_ids::{GpuId, NodeId};
-use dryrack_scheduler::{Candidate, Decision, FilterName, GpuOrder, Grouping, ScorerName, decide, still_fits};
+use dryrack_scheduler::{
+    Candidate, Decision, FilterName, GpuOrder, Grouping, PlacementContext, ScorerName, decide, still_fits,
+};
 use dryrack_units::{Bytes, GpuShare, Score};
 use dryrack_workload::{Gang, GpuTake, Pick};
 use search::{Room, When};
@@ -121,7 +123,7 @@ fn compare(world: &World) -> Result<&'static str, Difference> {
             }
             for candidate in &candidates {
                 check_placement(world, candidate, &ways)?;
-                let still = still_fits(options, demand, fleet, &candidate.placement);
+                let still = still_fits(options, demand, PlacementContext::UNSUBMITTED, fleet, &candidate.placement);
                 same("what was just decided still fits", still, true)?;
             }
             check_choice(world, &candidates, &most)?;

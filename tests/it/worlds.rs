@@ -40,7 +40,7 @@ fn random_worlds_are_held_against_other_runs() {
 }
 
 /// Seeds of random worlds that once broke an invariant or did not end, with the fault of each.
-const WORLDS_THAT_BROKE: [(&str, &str); 21] = [
+const WORLDS_THAT_BROKE: [(&str, &str); 22] = [
     ("52708", "a run began on a node that had not joined"),
     ("47969", "a run was stopped for the same room at each deadline, beside blocks of one host"),
     ("50752", "the same, on two nodes in turn that the head needed both"),
@@ -71,6 +71,7 @@ const WORLDS_THAT_BROKE: [(&str, &str); 21] = [
         "a pass of Slurm that walks only over some jobs did not see that a placement in a fleet made room in the same pass",
     ),
     ("52", "a GPU that was picked could not be selected, because its node has too few for a demand without a pick"),
+    ("9388195", "the promise of GPU memory did not keep the last share of the GPU from others"),
 ];
 
 /// The same for worlds of pods.
@@ -89,12 +90,13 @@ const PODS_THAT_BROKE: [(&str, &str); 11] = [
 ];
 
 /// The same for worlds of Slurm.
-const SLURM_THAT_BROKE: [(&str, &str); 5] = [
+const SLURM_THAT_BROKE: [(&str, &str); 6] = [
     ("106908", "the nodes of one of two partitions of a job were selectable, and it was placed in the other"),
     ("7", "a job that never fits was said to be unfit if nodes were kept for others"),
     ("69", "a place was explained as if nodes of completing jobs were free"),
     ("237", "a job that picks its GPUs got other GPUs if nodes were kept for others"),
     ("1018", "a job without a time limit that had ended counted as running for a year, so that the run did not end"),
+    ("9208524", "jobs were preempted again and again for a job that a limit on nodes then denied"),
 ];
 
 /// The same for worlds with custom stages.
@@ -111,9 +113,13 @@ const STAGES_THAT_BROKE: [(&str, &str); 9] = [
 ];
 
 /// The same for worlds under profiles that nobody has written.
-const PROFILES_THAT_BROKE: [(&str, &str); 2] = [
+const PROFILES_THAT_BROKE: [(&str, &str); 6] = [
     ("4258", "a run that was cancelled before its host was told to start it kept its place for ever"),
     ("11997", "picked GPUs that bring their cores together were judged one by one"),
+    ("9110748", "a promise did not keep instances unused in a fleet whose instances are split otherwise than it says"),
+    ("9250472", "a promised place was given up because the rule for gangs did not find it again"),
+    ("9168818", "room that a job was stopped for was given up, because stopping took far longer than its deadline"),
+    ("9281676", "the same, for a job in three parts"),
 ];
 
 fn random_worlds_that_broke_once_hold() {

@@ -7,7 +7,7 @@ use super::Core;
 use super::parts::clock::last_step;
 use super::store::ReplicaIndex;
 use dryrack_event::{Event, Histogram, Refusal};
-use dryrack_fleet::Moment;
+use dryrack_fleet::{Fleet, Moment, Placement};
 use dryrack_ids::{AttemptId, FleetId, NodeId};
 use dryrack_scheduler::{Candidate, Decision, Draw, PlacementContext, evaluate, still_fits};
 use dryrack_workload::{Demand, JobSpec};
@@ -88,7 +88,12 @@ impl Core {
             let version = self.fleet.node(claim.node).version;
             read.binary_search(&(claim.node, version)).is_ok()
         });
-        let demand = self.store.demand_of(index);
-        unchanged || still_fits(&self.profile.scheduler, demand, &self.fleet, &candidate.placement)
+        unchanged || self.still_fits(index, self.store.demand_of(index), &self.fleet, &candidate.placement)
+    }
+
+    /// Whether a placement that was decided earlier for a replica still passes every filter and still has room.
+    pub(crate) fn still_fits(&self, index: ReplicaIndex, demand: &Demand, fleet: &Fleet, place: &Placement) -> bool {
+        let context = self.context(self.store[index].attempt_id());
+        still_fits(&self.profile.scheduler, demand, context, fleet, place)
     }
 }

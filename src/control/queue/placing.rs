@@ -23,6 +23,16 @@ impl Queue {
             Some(decision) => decision,
             None => core.decide_now(index, keep),
         };
+        let decision = match decision {
+            Decision::Place(_) => decision,
+            Decision::Refuse { .. } => match self.promised_candidate(core, index) {
+                Some(candidate) => {
+                    self.examine_promise_if_watched(core, index, &candidate);
+                    Decision::Place([candidate].into_iter().collect())
+                }
+                None => decision,
+            },
+        };
         if !takes_time {
             self.conclude(core, index, decision, core.growth());
             return;

@@ -13,7 +13,7 @@ use crate::scan::Computation;
 use crate::scan::entries::{Entry, RowRead};
 use dryrack_event::{Command, Event, Histogram, Lifecycle, Outcome, Phase, Reason, Refusal};
 use dryrack_ids::AttemptId;
-use dryrack_scheduler::{Candidate, Decision, GangPart, still_fits};
+use dryrack_scheduler::{Candidate, Decision, GangPart};
 
 impl Scanned {
     /// Adds an entry for a row, unless the queue already holds an equal entry.
@@ -171,7 +171,7 @@ impl Scanned {
             Decision::Place(mut candidates) => {
                 let candidate = candidates.swap_remove(0);
                 let demand = core.store.demand(entry.demand);
-                if is_checked && !still_fits(&core.profile.scheduler, demand, &core.fleet, &candidate.placement) {
+                if is_checked && !core.still_fits(index, demand, &core.fleet, &candidate.placement) {
                     let attempt = core.store[index].attempt_id();
                     core.emit(Event::CommitRefused { attempt, because: Reason::StaleRead, fallback: false });
                     let reasons = Histogram::of(Reason::StaleRead, core.fleet.len() as u32);

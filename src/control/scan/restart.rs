@@ -9,7 +9,7 @@ use crate::core::store::Wait;
 use crate::core::timer::Timer;
 use crate::flow::Flow;
 use dryrack_fleet::NodeState;
-use dryrack_scheduler::{Candidate, still_fits};
+use dryrack_scheduler::Candidate;
 use dryrack_units::{Score, SimDuration, SimTime};
 
 impl Scanned {
@@ -42,7 +42,7 @@ impl Scanned {
         // The place no longer fits, because a part of it has failed or something else has taken it. This counts as a
         // lost node, so the replica is placed again.
         let is_checked = self.options.writes == Writes::Checked;
-        if is_checked && !still_fits(&core.profile.scheduler, demand, &core.fleet, &carried.placement) {
+        if is_checked && !core.still_fits(index, demand, &core.fleet, &carried.placement) {
             self.delete_row(core, index);
             self.forget_failures(core, index);
             return self.queue_up(core, index);

@@ -9,7 +9,7 @@ use super::pool::{ClassOffer, may_use};
 use crate::PlacementContext;
 use crate::node_class::NodeClass;
 use dryrack_event::Reason;
-use dryrack_fleet::{Blocks, Fleet, FleetKind, FleetPlacement, FleetSpec, NodeState};
+use dryrack_fleet::{Fleet, FleetKind, FleetPlacement, FleetSpec, NodeState};
 use dryrack_ids::FleetId;
 use dryrack_planted::planted;
 use dryrack_units::Money;
@@ -53,7 +53,7 @@ pub fn why_not(
 pub fn needs_spare_room(options: &OfferOptions, fleet: &Fleet, demand: &Demand, context: PlacementContext) -> bool {
     let asks_for_more = || Ask::of_whole(demand, context).room_for > demand.tasks;
     let counts_shared =
-        || fleet.fleets().any(|(_, spec)| most_in_use(spec).is_some() && spec.blocks != Blocks::Count(1));
+        || fleet.fleets().any(|(id, spec)| most_in_use(spec).is_some() && fleet.has_split_instances(id));
     options.fit_test == FitTest::NodesOrBlocks
         && demand.requirements().is_some()
         && (asks_for_more() || counts_shared())

@@ -91,11 +91,17 @@ impl Placer for OfferPlacer<'_> {
 
     /// Whether the blocks that were chosen earlier are still idle, on instances that would still be offered.
     fn still_fits(&self, placement: &Placement) -> bool {
+        let OfferPlacer { options, ask, fleet, .. } = self;
         let classes = self.classes(Grouping::EachNode);
         let verdicts = self.judge(&classes);
+        // If single nodes are chosen from all fleets, the verdicts say nothing about the fleets.
+        let fleets = (ask.nodes > 1).then(|| choose::candidates(options, ask, fleet, &classes));
         placement.claims().iter().all(|claim| {
+            let of = fleet.node(claim.node).shape.instance.as_ref().map(|instance| instance.fleet);
+            let is_candidate = fleets.as_ref().is_none_or(|fleets| of.is_some_and(|of| fleets.contains(&of)));
             let class = &classes[claim.node.index()];
-            verdicts[claim.node.index()].is_fit()
+            is_candidate
+                && verdicts[claim.node.index()].is_fit()
                 && claim.blocks.iter().all(|block| class.status.block_is_idle(class.shape, *block))
         })
     }

@@ -6,7 +6,7 @@ use super::world::options;
 use dryrack_event::Refusal;
 use dryrack_fleet::{Fleet, GpuClaim, GpuShape, NodeClaim, NodeShape, NodeSpec, NodeState, Placement};
 use dryrack_rng::Stream;
-use dryrack_scheduler::{Decision, GpuOrder, Grouping, ScorerName, decide, still_fits};
+use dryrack_scheduler::{Decision, GpuOrder, Grouping, PlacementContext, ScorerName, decide, still_fits};
 use dryrack_units::{Bytes, GpuShare, MilliCpu};
 use dryrack_workload::{Demand, Gang, GpuDemand, GpuTake, TaskDemand, TaskSet};
 
@@ -153,7 +153,7 @@ fn compare(world: &World) -> Result<&'static str, String> {
             if world.gang == Gang::Packed && placement.claims().len() > 1 && any_fits(&on_one, false, counts) {
                 return Err("it is on several nodes, and one would do".to_string());
             }
-            match still_fits(&options, &demand, &fleet, placement) {
+            match still_fits(&options, &demand, PlacementContext::UNSUBMITTED, &fleet, placement) {
                 true => Ok("placed"),
                 false => Err("what was just placed no longer fits".to_string()),
             }

@@ -123,6 +123,7 @@ impl Queue {
             };
             if let Some(candidate) = fits {
                 core.examine_if_watched(index, |core| self.left_beside_nominations(core, index));
+                self.examine_promise_if_watched(core, index, &candidate);
                 self.start(core, index, candidate);
             }
         }
@@ -233,6 +234,7 @@ impl Queue {
                 });
             if is_harmless {
                 core.examine_if_watched(index, |core| self.left_beside_nominations(core, index));
+                self.examine_promise_if_watched(core, index, &candidate);
                 self.start(core, index, candidate);
                 if !core.store.waits_in_queue(head.replica()) {
                     return;
@@ -250,6 +252,7 @@ impl Queue {
 
     fn fits_now(&self, core: &Core, index: ReplicaIndex) -> Option<Candidate> {
         judge_on(core, index, self.left_beside_nominations(core, index).as_ref().unwrap_or(&core.fleet))
+            .or_else(|| self.promised_candidate(core, index))
     }
 
     /// Applies a change of phase, which may move the expected end of an attempt.

@@ -18,8 +18,9 @@
 //!
 //! A promise keeps its place as long as the replica fits there, even if another place would now be better. Otherwise a
 //! replica ahead could be promised the room of an attempt that was stopped for a replica behind it, and leave that room
-//! again once the attempt is back. The attempt would be stopped again, without end. A promise also covers the room that
-//! its fleet must have ([`spare_room`]).
+//! again once the attempt is back. The attempt would be stopped again, without end. Some rules for gangs do not find every
+//! place. So a promised place counts even if the rule would not find it now: the promise stays, and the replica takes the
+//! place as soon as it is free. A promise also covers the room that its fleet must have ([`spare_room`]).
 //!
 //! Without promises, a victim that stops quickly could return to its old place while the head waits for a slower
 //! victim. It would then be stopped again, without end. So the queue order must put a victim behind the replica for
@@ -50,10 +51,10 @@ use crate::queue::attained::level;
 use crate::queue::backfill::plain::judge_on;
 use crate::queue::preempting::freeable::{note_changes_of, rank_of, ranks_behind};
 use dryrack_event::{Event, Histogram, Outcome, Phase, Reason, Refusal};
-use dryrack_fleet::{Fleet, Placement};
+use dryrack_fleet::{Fleet, GpuClaim, Placement};
 use dryrack_planted::planted;
-use dryrack_scheduler::{Caching, Candidate, Decision, Grouping, Preempt, decide_for, still_fits};
-use dryrack_units::{SimDuration, SimTime};
+use dryrack_scheduler::{Caching, Candidate, Decision, Grouping, Preempt, decide_for};
+use dryrack_units::{Bytes, GpuShare, Score, SimDuration, SimTime};
 use shadow::Shadow;
 use spare_room::{Promises, close_needed_fleets};
 
@@ -153,7 +154,10 @@ impl Queue {
         shadow: &mut Shadow,
     ) -> Option<(Vec<ReplicaIndex>, Placement)> {
         if let Some(Candidate { placement, .. }) = shadow.judge(core, head) {
-            return Some((Vec::new(), self.place_to_promise(core, head, &shadow.fleet, placement)));
+            return Some((Vec::new(), self.promised_place(core, head, &shadow.fleet).unwrap_or(placement)));
+        }
+        if let Some(place) = self.promised_place(core, head, &shadow.fleet) {
+            return Some((Vec::new(), place));
         }
         let mut candidates: BinaryHeap<Reverse<VictimKey>> = BinaryHeap::from(self.candidates_for(core, head));
         let mut chosen: Vec<ReplicaIndex> = Vec::new();
@@ -243,7 +247,10 @@ impl Queue {
         let mut fleet = fleet_without_what_stops(core, &holders);
         nominations.values().for_each(|place| fleet.take(place));
         if let Some(Candidate { placement, .. }) = judge_on(core, head, &fleet) {
-            return Some((Vec::new(), self.place_to_promise(core, head, &fleet, placement)));
+            return Some((Vec::new(), self.promised_place(core, head, &fleet).unwrap_or(placement)));
+        }
+        if let Some(place) = self.promised_place(core, head, &fleet) {
+            return Some((Vec::new(), place));
         }
         let victims = self.victims_for(core, head, &fleet, &holders)?;
         victims.iter().for_each(|victim| release(&mut fleet, core.store.placement_of(*victim)));
@@ -251,12 +258,30 @@ impl Queue {
         Some((victims, place))
     }
 
-    /// The place to promise to a replica that fits on this fleet, which is without all attempts that stop: the place
-    /// that was promised in the last pass, if the replica still fits there.
-    fn place_to_promise(&self, core: &Core, head: ReplicaIndex, fleet: &Fleet, found: Placement) -> Placement {
-        let (options, demand) = (&core.profile.scheduler, core.store.demand_of(head));
-        let before = self.nominations.get(&head).filter(|place| still_fits(options, demand, fleet, place));
-        before.cloned().unwrap_or(found)
+    /// The place that was promised to a replica in the last pass, if the replica still fits there on this fleet.
+    fn promised_place(&self, core: &Core, head: ReplicaIndex, fleet: &Fleet) -> Option<Placement> {
+        let place = self.nominations.get(&head)?;
+        core.still_fits(head, core.store.demand_of(head), fleet, place).then(|| place.clone())
+    }
+
+    /// The candidate at the place that is promised to a replica, if the place is free now.
+    pub(in crate::queue) fn promised_candidate(&self, core: &Core, index: ReplicaIndex) -> Option<Candidate> {
+        self.nominations.get(&index)?;
+        let left = self.left_beside_nominations(core, index);
+        let placement = self.promised_place(core, index, left.as_ref().unwrap_or(&core.fleet))?;
+        Some(Candidate { placement, score: Score::ZERO })
+    }
+
+    /// Keeps a promised place as the decision about a replica, although the decision that was examined may not find it.
+    pub(in crate::queue) fn examine_promise_if_watched(
+        &self,
+        core: &mut Core,
+        index: ReplicaIndex,
+        candidate: &Candidate,
+    ) {
+        if core.is_watched(index) && self.nominations.get(&index) == Some(&candidate.placement) {
+            core.change_candidate(index, candidate);
+        }
     }
 
     /// The decision about a waiting replica, with the room promised to replicas ahead of it counted as taken. `None` if
@@ -276,7 +301,7 @@ impl Queue {
         }
         let decision = if may_use_shadow(core) && keep == 1 {
             let mut shadow = self.take_shadow(core);
-            promised.iter().for_each(|(_, place)| shadow.fleet.take_in_advance(place));
+            promised.iter().for_each(|(_, place)| take_promised(&mut shadow.fleet, place));
             let decision = shadow.decide(core, index);
             self.preempting.shadow = Some(shadow);
             decision
@@ -418,10 +443,24 @@ fn would_fit_now(core: &mut Core, index: ReplicaIndex) -> bool {
     }
 }
 
+/// Takes a promised place in a copy of the fleet. A task that asks for memory of a GPU takes no share of it, but needs a
+/// GPU that is not held as a whole. So its promise keeps a thousandth of the GPU.
+fn take_promised(fleet: &mut Fleet, place: &Placement) {
+    let is_memory_alone = |gpu: &GpuClaim| gpu.share == GpuShare::ZERO && gpu.memory > Bytes::ZERO;
+    if !place.claims().iter().any(|claim| claim.gpus.iter().any(is_memory_alone)) {
+        return fleet.take_in_advance(place);
+    }
+    let mut claims = place.claims().to_vec();
+    for gpu in claims.iter_mut().flat_map(|claim| &mut claim.gpus).filter(|gpu| is_memory_alone(gpu)) {
+        gpu.share = GpuShare::new(1);
+    }
+    fleet.take_in_advance(&Placement::new(claims.into()));
+}
+
 /// The fleet as a waiting replica sees it beside these promises.
 fn beside(core: &Core, index: ReplicaIndex, promised: Promises<'_>) -> Fleet {
     let mut fleet = core.fleet.clone();
-    promised.iter().for_each(|(_, place)| fleet.take_in_advance(place));
+    promised.iter().for_each(|(_, place)| take_promised(&mut fleet, place));
     close_needed_fleets(core, index, promised, &mut fleet);
     fleet
 }

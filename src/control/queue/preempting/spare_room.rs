@@ -1,12 +1,13 @@
 //! Room that a promise needs beside its place.
 //!
 //! Under [`FitTest::NodesOrBlocks`], a replica fits only if its fleet also has room for the other replicas of its job, or
-//! if enough instances of its fleet are not in use, although it takes only blocks of them. So a replica that has the promise of a place could lose its fit to replicas behind it that do not take this place.
-//! The attempts that were stopped for it would take their old places again, and would be stopped again, without end.
+//! if enough instances of its fleet are not in use, although it takes only blocks of them. So a replica that has the
+//! promise of a place could lose its fit to replicas behind it that do not take this place. The attempts that were stopped
+//! for it would take their old places again, and would be stopped again, without end.
 //!
 //! [`FitTest::NodesOrBlocks`]: dryrack_scheduler::offers::FitTest::NodesOrBlocks
 
-use super::fleet_without_what_stops;
+use super::{fleet_without_what_stops, take_promised};
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::queue::backfill::plain::judge_on;
@@ -53,7 +54,7 @@ fn breaks_a_promise(core: &Core, promises: Promises<'_>, free: &Fleet, place: &P
         let breaks = needs_more_than_its_place(core, *head)
             && !fits_beside(&without, *head)
             && judge_on(core, *head, &without).is_some();
-        without.take_in_advance(promised);
+        take_promised(&mut without, promised);
         breaks
     })
 }
