@@ -280,13 +280,12 @@ fn a_replica_may_need_more_room_in_its_fleet_than_it_takes() {
     for (name, options, demand, replicas, expected) in rows {
         assert_eq!(needs_spare_room(options, &Fleet::default(), demand, least(replicas)), expected, "{name}");
     }
-    let split = |most| Arc::new(FleetSpec { blocks: Blocks::Auto, ..FleetSpec::clone(&spec(most)) });
-    for (name, fleet, expected) in [
-        ("a fleet whose instances in use are counted, although jobs share them", split(Some(3)), true),
-        ("a fleet whose instances in use are counted, each of which has one job", spec(Some(3)), false),
-        ("a fleet whose idle blocks are counted", split(None), false),
+    for (name, most, blocks, expected) in [
+        ("a fleet whose instances in use are counted, although jobs share one of them", Some(3), [1, 4], true),
+        ("a fleet whose instances in use are counted, each of which has one job", Some(3), [1, 1], false),
+        ("a fleet whose idle blocks are counted", None, [4, 4], false),
     ] {
-        let fleet = world(&[fleet], &[]);
+        let fleet = world(&[spec(most)], &blocks.map(|blocks| instance(0, "r", blocks)));
         assert_eq!(needs_spare_room(&large, &fleet, &plain(1), least(1)), expected, "{name}");
         assert!(!needs_spare_room(&offers(), &fleet, &plain(1), least(1)), "{name}");
         assert!(!needs_spare_room(&large, &fleet, &tasks, least(1)), "{name}");

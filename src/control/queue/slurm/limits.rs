@@ -127,7 +127,7 @@ mod tests {
 
     use super::*;
     use crate::profile_tests::with;
-    use dryrack_fleet::NodeClaim;
+    use dryrack_fleet::{NodeClaim, Placement};
     use dryrack_ids::JobId;
     use dryrack_scheduler::Grouping;
     use dryrack_units::MilliCpu;
@@ -167,7 +167,7 @@ mod tests {
             queue.note_started(&core, index);
         }
         let denied = |qos: &str, chosen: Option<&[usize]>| {
-            queue.denied_by_nodes(&core, (&job_of(qos), 0), chosen.map(on).as_ref())
+            queue.denied_by_nodes(&core, (&job_of(qos), 0), || Some(on(chosen?).nodes().collect()))
         };
         let full = Some(Reason::QosGrpTres);
         assert_eq!(denied("nodes", Some(&[0, 1])), None);
