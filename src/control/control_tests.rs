@@ -227,3 +227,18 @@ fn what_each_node_lacks_is_kept_of_a_watched_pod_that_a_program_lets_wait() {
         }
     }
 }
+
+#[test]
+fn jobs_are_analysed_one_after_the_other() {
+    let mut control = Control::new(Arc::new(with(&[("analysis", json!({"concurrency": 1}))])), 1);
+    for job in 0..4 {
+        let demand = Demand::of(TaskDemand::cpu_only(MilliCpu::from_cores(1)));
+        let spec = Arc::new(JobSpec { analyse: true, ..JobSpec::of(format!("j{job}").into(), demand) });
+        tell(&mut control, 0, &Input::Submit { job: JobId::new(job), spec });
+    }
+    let jobs = |attempts: Vec<AttemptId>| attempts.iter().map(|attempt| attempt.job.index()).collect::<Vec<_>>();
+    let ahead = |job| control.analyses_ahead(JobId::new(job), 0).map(|ahead| (jobs(ahead.now), jobs(ahead.wanted)));
+    assert_eq!(ahead(0), None, "it is being analysed");
+    assert_eq!(ahead(1), Some((vec![0], vec![])));
+    assert_eq!(ahead(3), Some((vec![0], vec![1, 2])));
+}

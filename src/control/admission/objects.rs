@@ -139,3 +139,22 @@ impl Objects {
         Some(objects)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_queue_that_states_no_selector_admits_every_namespace_and_one_that_states_null_admits_none() {
+        let admits = |spec: serde_json::Value| {
+            let of_queue = NamespacesOfQueue::deserialize(&spec).expect("a specification");
+            of_queue.namespace_selector.map(|selector| selector == LabelSelector::default())
+        };
+        assert_eq!(admits(json!({})), Some(true));
+        assert_eq!(admits(json!({"namespaceSelector": {}})), Some(true));
+        assert_eq!(admits(json!({"namespaceSelector": null})), None);
+        assert_eq!(admits(json!({"namespaceSelector": {"matchLabels": {"team": "a"}}})), Some(false));
+    }
+}

@@ -201,4 +201,17 @@ mod tests {
             assert_eq!(fired, [9, 0, 1, 2, 3, 4]);
         }
     }
+
+    #[test]
+    fn a_timer_may_be_due_from_its_time_on() {
+        for moves in [false, true] {
+            let mut timers = Timers::default();
+            assert!(!timers.may_be_due(SimTime::from_secs(11)));
+            timers.set(SimTime::from_secs(10), Timer::DependencyJudged { job: JobId::new(0) });
+            if moves {
+                timers.keep(|_| true);
+            }
+            assert_eq!([9, 10, 11].map(|second| timers.may_be_due(SimTime::from_secs(second))), [false, true, true]);
+        }
+    }
 }

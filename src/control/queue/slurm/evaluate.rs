@@ -130,3 +130,68 @@ fn on_ground(core: &Core, spec: &JobSpec, ground: &Ground<'_>, is_one_of_several
     let (refusal, reasons) = with_closed(core, demand, refusal.map(|refusal| (refusal, reasons)), &closed);
     ((Some(refusal), reasons), None)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::profile_tests::with;
+    use dryrack_fleet::{NodeShape, NodeSpec, NodeState};
+    use dryrack_scheduler::Grouping;
+    use dryrack_scheduler::slurm::reservation_label;
+    use dryrack_units::{Bytes, MilliCpu};
+    use dryrack_workload::{Demand, SlurmTerms, TaskDemand};
+
+    /// A cluster with one reservation until 10 min and one from 20 min to 30 min.
+    fn reserved() -> serde_json::Value {
+        json!({"reservations": [
+            {"name": "early", "start": "0s", "duration": "10m", "users": ["ann"]},
+            {"name": "late", "start": "20m", "duration": "10m", "users": ["ann"]},
+        ]})
+    }
+
+    fn job_in(reservation: &str) -> JobSpec {
+        let demand = Demand::of(TaskDemand::cpu_only(MilliCpu::from_cores(1)));
+        let terms = SlurmTerms {
+            partition: None,
+            account: None,
+            qos: None,
+            reservation: Some(reservation.into()),
+            requeue: true,
+        };
+        JobSpec { slurm: Some(terms.into()), user: Some("ann".into()), ..JobSpec::of("j".into(), demand) }
+    }
+
+    #[test]
+    fn a_job_never_starts_once_its_own_reservation_is_over() {
+        let profile = with(&[("slurm", reserved())]);
+        let options = profile.slurm.as_ref().expect("it was stated");
+        let never =
+            |reservation, minute: u64| never_starts(options, &job_in(reservation), SimTime::from_secs(60 * minute));
+        let over = Some(Reason::Reservation);
+        assert_eq!([0, 9, 10, 15].map(|minute| never("early", minute)), [None, None, over, over]);
+        assert_eq!([0, 15, 29, 30].map(|minute| never("late", minute)), [None, None, None, over]);
+    }
+
+    #[test]
+    fn a_job_may_be_placed_from_the_start_of_its_reservation_to_its_end() {
+        let mut core = Core::new(Arc::new(with(&[("slurm", reserved())])), 1, Grouping::Classes);
+        let mut shape = NodeShape::of(MilliCpu::from_cores(1), Bytes::from_gib(1), Vec::new());
+        shape.labels.insert(reservation_label("late"), "yes".into());
+        core.fleet.declare(&NodeSpec { name: "n".into(), shape: Arc::new(shape) }, NodeState::Ready);
+        let mut queue = Queue::new(&mut core);
+        queue.slurm.as_mut().expect("it was stated").follow_fleet(&core);
+        let mut answer = |minute: u64| {
+            core.advance_to(SimTime::from_secs(60 * minute));
+            let (refusal, reasons) = queue.evaluated_in(&core, &job_in("late"), (0, false));
+            (refusal, reasons == Histogram::of(Reason::Reservation, 1))
+        };
+        assert_eq!(answer(19), (Some(Refusal::Unfit), true));
+        assert_eq!(answer(20), (None, false));
+        assert_eq!(answer(29), (None, false));
+        assert_eq!(answer(30), (Some(Refusal::Never), true));
+    }
+}
