@@ -223,7 +223,13 @@ impl Scanned {
         self.row_changed(core, index);
     }
 
-    fn write_refusal(&mut self, core: &mut Core, index: ReplicaIndex, read: &RowRead, held: (Refusal, Histogram)) {
+    pub(super) fn write_refusal(
+        &mut self,
+        core: &mut Core,
+        index: ReplicaIndex,
+        read: &RowRead,
+        held: (Refusal, Histogram),
+    ) {
         let replica = &core.store[index];
         let phase = replica.phase;
         if !matches!(read.phase, Phase::Scheduled | Phase::Analysing) {

@@ -10,7 +10,7 @@ use crate::core::store::Wait;
 use crate::flow::Flow;
 use crate::profile_tests::{scanned, with};
 use crate::{AnyFlow, Control};
-use dryrack_event::{Command, FleetFact, Input, Lifecycle, Phase};
+use dryrack_event::{Command, FleetFact, Histogram, Input, Lifecycle, Phase, Reason, Refusal};
 use dryrack_fleet::{NodeClaim, NodeShape, NodeSpec, NodeState, Placement};
 use dryrack_ids::{JobId, NodeId};
 use dryrack_scheduler::Candidate;
@@ -110,6 +110,21 @@ fn a_pause_before_the_next_attempt_ends_when_a_placement_is_written() {
         control.core.store[0].version - before
     });
     // The timer of the pause is void.
+    assert_eq!(versions[1], versions[0] + 1);
+}
+
+#[test]
+fn a_pause_before_the_next_attempt_ends_when_a_refusal_is_written() {
+    let versions = [Wait::Scan, Wait::BackOff].map(|waits| {
+        let mut control = reached(Phase::Pending);
+        control.core.store[0].wait = waits;
+        let before = control.core.store[0].version;
+        let (core, flow) = parts(&mut control);
+        let read = RowRead { serial: 0, version: 0, phase: Phase::Analysing, placement: None };
+        flow.write_refusal(core, 0, &read, (Refusal::Unfit, Histogram::of(Reason::InsufficientCpu, 2)));
+        assert_eq!(control.core.store[0].wait, Wait::Scan);
+        control.core.store[0].version - before
+    });
     assert_eq!(versions[1], versions[0] + 1);
 }
 
