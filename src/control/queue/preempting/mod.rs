@@ -266,7 +266,8 @@ impl Queue {
 
     /// The candidate at the place that is promised to a replica, if the place is free now.
     pub(in crate::queue) fn promised_candidate(&self, core: &Core, index: ReplicaIndex) -> Option<Candidate> {
-        self.nominations.get(&index)?;
+        // Mostly the place is not free yet, so the fleet need not be copied.
+        self.promised_place(core, index, &core.fleet)?;
         let left = self.left_beside_nominations(core, index);
         let placement = self.promised_place(core, index, left.as_ref().unwrap_or(&core.fleet))?;
         Some(Candidate { placement, score: Score::ZERO })
