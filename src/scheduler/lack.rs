@@ -183,11 +183,46 @@ fn is_of_dstack(model: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dryrack_fleet::{Blocks, Instance};
+    use dryrack_ids::FleetId;
+    use dryrack_units::MilliCpu;
+    use dryrack_workload::{Bounds, GpuRequirements};
 
     #[test]
     fn dstack_compares_gpus_without_case_and_by_its_own_names() {
         assert!(is_of_dstack("A100", "a100"));
         assert!(!is_of_dstack("A100", "h100"));
         assert!(!is_of_dstack("nobody-s-gpu", "a100"));
+    }
+
+    #[test]
+    fn what_no_instance_has_as_a_whole_is_named_with_the_most_that_one_has() {
+        let shape = |cores, gib, gpus| {
+            let instance = Instance {
+                fleet: FleetId::new(0),
+                blocks: Blocks::Count(1),
+                total_blocks: Some(1),
+                disk: Bytes::ZERO,
+                backend: "remote".into(),
+                region: "r".into(),
+                spot: false,
+                offer: None,
+            };
+            let gpus = vec![GpuShape::of("a100-80g", Bytes::from_gib(80)); gpus];
+            let whole = NodeShape::of(MilliCpu::from_cores(cores), Bytes::from_gib(gib), gpus);
+            NodeShape { instance: Some(Arc::new(instance)), ..whole }
+        };
+        let (small, large) = (shape(16, 64, 4), shape(32, 128, 8));
+        let of = |gpus, cores, gib| {
+            let gpu = GpuRequirements { count: Bounds::from(gpus), ..GpuRequirements::default() };
+            let (cpu, memory) = (Bounds::from(cores), Bounds::from(Bytes::from_gib(gib)));
+            let wanted = Requirements { cpu, memory, gpu: Some(gpu), ..Requirements::default() };
+            too_large_for_instances(&wanted, &[&small, &large])
+        };
+        let lack = |what| vec![format!("no instance or host has {what}")];
+        assert_eq!(of(8, 32, 128), Vec::<String>::new());
+        assert_eq!(of(9, 32, 128), lack("9 GPUs, which one node of the job asks for (at most 8)"));
+        assert_eq!(of(8, 33, 128), lack("33 cores, which one node of the job asks for (at most 32)"));
+        assert_eq!(of(8, 32, 129), lack("129GiB of RAM, which one node of the job asks for (at most 128GiB)"));
     }
 }

@@ -385,4 +385,20 @@ mod tests {
             assert!(factors([0.0; 6], algorithm).iter().all(|factor| (factor - 1.0).abs() < 1e-12));
         }
     }
+
+    #[test]
+    fn users_that_are_in_both_trees_keep_their_usage() {
+        let mut before = Associations::of(&accounts());
+        for (number, (user, account)) in USERS.iter().enumerate() {
+            let own = before.find(user, account).expect("it exists");
+            before.charge(own, number as f64);
+        }
+        let mut fewer = accounts();
+        fewer.retain(|account| &*account.name != "biology");
+        let mut after = Associations::of(&fewer);
+        after.take_usage_of(&before);
+        let usage = |user, account| after.find(user, account).map(|own| after.usage(own));
+        let of_users = USERS.map(|(user, account)| usage(user, account));
+        assert_eq!(of_users, [Some(0.0), None, None, Some(3.0), Some(4.0), Some(5.0)]);
+    }
 }

@@ -367,6 +367,8 @@ pub const MEMBER: &str = "yes";
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     /// A cluster whose controller was asked for the `TimeLimit` of jobs that state none, with `scontrol show job` of Slurm
@@ -442,5 +444,45 @@ mod tests {
             let limit = options.limit_if_unstated(&terms);
             assert_eq!(limit, minutes.map(|minutes| SimDuration::from_secs(minutes * 60)), "{partition}, QOS {qos}");
         }
+    }
+
+    fn options(json: serde_json::Value) -> SlurmOptions {
+        serde_json::from_value(json).expect("a configuration")
+    }
+
+    #[test]
+    fn reservations_need_names_of_their_own_and_a_duration_and_users() {
+        let faults = |reservations| options(json!({"reservations": reservations})).faulty_reservations();
+        let good = json!({"name": "a", "start": "1h", "duration": "1h", "users": ["ann"]});
+        let of_account = json!({"name": "b", "start": "1h", "duration": "1h", "accounts": ["lab"]});
+        assert_eq!(faults(json!([good, of_account])), Vec::<String>::new());
+        assert_eq!(faults(json!([good, good])), ["has two reservations named `a`"]);
+        let short = json!({"name": "c", "start": "1h", "duration": "0s", "users": ["ann"]});
+        assert_eq!(faults(json!([good, short])), ["has a reservation `c` without a duration"]);
+        let of_nobody = json!({"name": "d", "start": "1h", "duration": "1h"});
+        let fault = "has a reservation `d` that no user may use; add `users` or `accounts`";
+        assert_eq!(faults(json!([of_nobody])), [fault]);
+        // They are among the faults of the whole configuration.
+        assert!(options(json!({"reservations": [of_nobody]})).faults().iter().any(|found| found == fault));
+    }
+
+    #[test]
+    fn gpus_of_a_job_are_limited_by_its_qos_and_by_those_of_its_partitions() {
+        let options = options(json!({
+            "partitions": [{"name": "plain"}, {"name": "narrow", "qos": "gpus"}],
+            "qos": [{"name": "gpus", "grp_tres": {"gres/gpu": 4}}, {"name": "cores", "grp_tres": {"cpu": 4}}],
+        }));
+        let limits = |partition: usize, qos| options.limits_gpus(&[&options.partitions[partition]], qos);
+        assert_eq!([None, Some("cores"), Some("gpus")].map(|qos| limits(0, qos)), [false, false, true]);
+        assert_eq!([None, Some("cores"), Some("gpus")].map(|qos| limits(1, qos)), [true, true, true]);
+    }
+
+    #[test]
+    fn durations_of_zero_are_not_written() {
+        let written = |grace| {
+            let options = options(json!({"qos": [{"name": "q", "grace_time": grace}]}));
+            serde_json::to_value(&options.qos[0]).expect("a value")["grace_time"].clone()
+        };
+        assert_eq!([written("0s"), written("1m")], [json!(null), json!("1m")]);
     }
 }
