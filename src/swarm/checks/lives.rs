@@ -9,7 +9,7 @@ use super::case::{Case, CheckResult, Judged, log_of};
 use crate::endless::{EndlessPreemptions, may_be_partial};
 use dryrack_control::Profile;
 use dryrack_engine::{Fault, NodeTurn, Rehearsal};
-use dryrack_event::{AdmittedPodSet, Event, Histogram, Input, Reason, Record, RecordBody};
+use dryrack_event::{AdmittedPodSet, Event, Histogram, Input, Reason, Record, RecordBody, Refusal};
 use dryrack_fleet::{Foreign, GpuState, NodeState};
 use dryrack_ids::{GpuId, JobId, NodeId};
 use dryrack_units::{Permille, SimDuration, SimTime};
@@ -61,6 +61,8 @@ pub fn judge(case: &Case<'_>) -> CheckResult {
     if goes_on && is_held_by_flow(&log, &waiting, from) {
         return Ok(Judged::DoesNotApply);
     }
+    // A flow that polls stops looking once it knows that nothing waiting ever fits, so their reasons may be old.
+    let never = if goes_on { never_fit(&log) } else { BTreeSet::new() };
     let held = if goes_on { held_together(&well, &waiting) } else { BTreeSet::new() };
     for ((job, replica), reasons) in &waiting {
         let spec = &well.arrivals[job.index()].spec;
@@ -83,7 +85,9 @@ pub fn judge(case: &Case<'_>) -> CheckResult {
         let judged = match reasons.contains(Reason::PartiallyAdmitted) {
             true => judge_surplus(&well, *job, &waiting),
             false => {
-                judge_waiting((*job, *replica), (is_in_several(spec), goes_on), reasons, &waiting, is_alone_placed)
+                let is_known = never.contains(&(*job, *replica));
+                let how = (is_in_several(spec), goes_on, is_known);
+                judge_waiting((*job, *replica), how, reasons, &waiting, is_alone_placed)
             }
         };
         judged.map_err(|why| {
@@ -169,6 +173,22 @@ fn waiting_at_end(log: &[Record]) -> Waiting {
     held
 }
 
+/// The replicas that were last refused because they never fit.
+fn never_fit(log: &[Record]) -> BTreeSet<(JobId, u32)> {
+    let mut never = BTreeSet::new();
+    for record in log {
+        if let RecordBody::Event(Event::Held { attempt, refusal, .. }) = &record.said {
+            let replica = (attempt.job, attempt.replica);
+            if *refusal == Refusal::Never {
+                never.insert(replica)
+            } else {
+                never.remove(&replica)
+            };
+        }
+    }
+    never
+}
+
 /// The jobs that hold their room for ever: their replicas make progress only together, and some of these are placed while
 /// others wait or have failed.
 fn held_together(well: &Rehearsal, waiting: &Waiting) -> BTreeSet<JobId> {
@@ -229,7 +249,7 @@ fn states_node(spec: &JobSpec) -> bool {
 
 fn judge_waiting(
     own: (JobId, u32),
-    (is_in_several, goes_on): (bool, bool),
+    (is_in_several, goes_on, never_fits): (bool, bool, bool),
     reasons: &Histogram,
     waiting: &Waiting,
     is_alone_placed: impl FnOnce() -> bool,
@@ -248,7 +268,7 @@ fn judge_waiting(
         return Err("it never said why".to_string());
     }
     let is_over = |reason: &Reason| reasons.contains(*reason) && !(goes_on && *reason == Reason::BackingOff);
-    if let Some(reason) = over.into_iter().find(is_over) {
+    if let Some(reason) = over.into_iter().find(is_over).filter(|_| !never_fits) {
         return Err(format!("{reason} is over"));
     }
     let rules = [
