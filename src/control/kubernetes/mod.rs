@@ -101,8 +101,8 @@ pub(crate) struct Kubernetes {
     permits: Permits,
     /// Replicas whose demand cannot be a pod. They end when the flow settles.
     no_pods: BTreeSet<ReplicaIndex>,
-    /// The keys of all pods that wait or are bound.
-    keys: BTreeSet<Arc<str>>,
+    /// All pods that wait or are bound, by their keys.
+    keys: BTreeMap<Arc<str>, ReplicaIndex>,
     templates: HashMap<Template, GroupId, foldhash::fast::FixedState>,
     groups: GroupId,
     known_refusals: KnownRefusals,
@@ -134,7 +134,7 @@ impl Kubernetes {
             gates: Gates::default(),
             permits: Permits::default(),
             no_pods: BTreeSet::new(),
-            keys: BTreeSet::new(),
+            keys: BTreeMap::new(),
             templates: HashMap::default(),
             groups: 0,
             known_refusals: KnownRefusals::default(),
@@ -197,7 +197,7 @@ impl Kubernetes {
     fn pod_of(&self, core: &Core, index: ReplicaIndex) -> Option<PodInfo> {
         let replica = &core.store[index];
         let spec = &core.store[replica.job].spec;
-        let is_taken = |key: &Arc<str>| self.keys.contains(key);
+        let is_taken = |key: &Arc<str>| self.keys.contains_key(key);
         let mut pod = pods::pod_of_attempt(spec, replica.attempt_id(), &self.models, &core.fleet, is_taken)?;
         self.name_scheduler(spec, &mut pod);
         core.admission.complete(index, &mut pod);
@@ -239,7 +239,7 @@ impl Flow for Kubernetes {
         let group = self.group_of(core, index, &info);
         self.budgets.expect(index, &info, &self.cluster);
         self.make_claims(&info);
-        self.keys.insert(Arc::clone(&info.key));
+        self.keys.insert(Arc::clone(&info.key), index);
         self.cluster.gangs.know(&info);
         self.pods.insert(index, PodRecord { info: Arc::new(info), group });
         self.arrived(core, index);

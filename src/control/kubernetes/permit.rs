@@ -31,6 +31,16 @@ impl Kubernetes {
         let node = Arc::clone(&reserved.node);
         self.permits.add(index, &pod.key, reserved, until);
         hold_without_node(core, index, &node, Reason::WaitsOnPermit);
+        self.try_mates(core, pod);
+    }
+
+    /// Makes the other pods of a gang active, in case they wait for this pod to get a node (`Permit` in
+    /// `pkg/scheduler/framework/plugins/gangscheduling/gangscheduling.go`).
+    fn try_mates(&mut self, core: &Core, pod: &PodInfo) {
+        let Some(gang) = GroupKey::of(pod) else { return };
+        for mate in self.cluster.gangs.without_node(&gang).filter_map(|key| self.keys.get(key)) {
+            self.queue.activate(*mate, core.now);
+        }
     }
 
     /// Binds a pod whose gang is complete. If its node cannot take it any more, the pod returns to the queue.

@@ -268,6 +268,16 @@ impl Queue {
         }
     }
 
+    /// Makes the group of a pod active, without waiting for its back-off.
+    pub fn activate(&mut self, pod: ReplicaIndex, now: SimTime) {
+        let Some((group, _)) = self.waiting.get(&pod).copied() else { return };
+        let entry = &self.groups[&group];
+        let is_at_once = entry.refusal.as_ref().is_some_and(|last| last.since == now);
+        if !matches!(entry.state, State::Active) && (!is_at_once || entry.attempts_at_once < MOST_ATTEMPTS_AT_ONCE) {
+            self.set_state(group, State::Active);
+        }
+    }
+
     /// Makes the groups active whose back-off is over, and those that were refused long ago and before the last change
     /// of the cluster.
     pub fn advance(&mut self, now: SimTime, options: QueueOptions, version: u64) {

@@ -176,6 +176,32 @@ fn an_empty_queue_takes_pods_from_their_back_off() {
 }
 
 #[test]
+fn a_group_becomes_active_without_its_back_off_but_only_some_times_at_one_instant() {
+    let mut queue = Queue::default();
+    queue.add(1, 10, (0, 1));
+    // It waits for an event, and then for its back-off.
+    refuse(&mut queue, 10, (5, 1), &[FIT]);
+    assert_eq!(next(&queue), None);
+    queue.activate(1, at(6));
+    assert_eq!(next(&queue), Some((1, 10)));
+    queue.fail(10, at(6), OPTIONS);
+    assert_eq!(next(&queue), None);
+    queue.activate(1, at(6));
+    assert_eq!(next(&queue), Some((1, 10)));
+    let tried = (0..20).filter(|_| {
+        refuse(&mut queue, 10, (7, 2), &[FIT]);
+        queue.activate(1, at(7));
+        next(&queue).is_some()
+    });
+    // After ten attempts at one instant, it waits.
+    assert_eq!(tried.count(), 9);
+    queue.activate(1, at(8));
+    assert_eq!(next(&queue), Some((1, 10)));
+    // A pod that does not wait.
+    queue.activate(2, at(8));
+}
+
+#[test]
 fn a_group_that_was_refused_long_ago_is_tried_again_if_something_changed() {
     let mut queue = Queue::default();
     queue.add(1, 10, (0, 0));

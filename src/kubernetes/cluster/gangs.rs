@@ -90,6 +90,11 @@ impl Gangs {
         self.members.get(key).map_or(0, |members| members.holding.len())
     }
 
+    /// The members that neither are bound nor hold a node, in order of their keys.
+    pub fn without_node(&self, key: &GroupKey) -> impl Iterator<Item = &Arc<str>> {
+        self.members.get(key).into_iter().flat_map(|members| members.known.difference(&members.holding))
+    }
+
     /// Records that a member has got a node. The member is bound, or it waits.
     pub fn hold(&mut self, key: &GroupKey, pod: &Arc<str>, waits: bool) {
         self.members.entry(key.clone()).or_default().holding.insert(Arc::clone(pod));
