@@ -489,4 +489,138 @@ mod tests {
         assert!(!visits.tell(1, full));
         assert_eq!(order(&visits), [(1, 0), (2, 0), (3, 0)]);
     }
+
+    /// Walks over the visits of all jobs that have come so far, and returns each replica with its section. `blocked` says
+    /// which sections are blocked after so many visits, and `denied` why jobs are denied then.
+    fn walked(
+        visits: &mut Visits,
+        whole: &[ReplicaIndex],
+        tells_blocked: bool,
+        blocked: impl Fn(usize) -> Vec<usize>,
+        denied: impl Fn(usize) -> Option<Reason>,
+    ) -> (Vec<(ReplicaIndex, usize)>, bool) {
+        visits.take_new();
+        let mut walk = Walk::new(visits, whole.iter().copied().collect());
+        let mut found = Vec::new();
+        loop {
+            let count = found.len();
+            let (is_blocked, why_denied) = (|own: Grounds| blocked(count).contains(&own.section), |_| denied(count));
+            let changes = count as u32;
+            let outlook = Outlook { is_blocked: &is_blocked, why_denied: &why_denied, tells_blocked, changes };
+            let Some(visit) = walk.next(visits, &outlook, |_| ()) else { return (found, walk.has_passed_over()) };
+            let place = visits.place_of(visit);
+            found.push((place.replica, place.section));
+        }
+    }
+
+    /// Jobs of one partition each, in this order.
+    fn in_sections(sections: &[usize]) -> Visits {
+        let mut visits = Visits::default();
+        for (replica, section) in (1..).zip(sections) {
+            visits.insert(replica, &[(key(replica, u64::from(replica)), grounds(*section, None))], None);
+        }
+        visits
+    }
+
+    #[test]
+    fn a_walk_leaves_out_what_is_blocked_except_for_jobs_that_must_be_told() {
+        let mut visits = in_sections(&[0, 1, 0, 1, 0]);
+        let never = |_| Vec::new();
+        let after_one = |count| if count > 0 { vec![0] } else { Vec::new() };
+        let none = |_| None;
+        assert_eq!(walked(&mut visits, &[], false, never, none).0, [(1, 0), (2, 1), (3, 0), (4, 1), (5, 0)]);
+        assert_eq!(walked(&mut visits, &[], false, after_one, none), (vec![(1, 0), (2, 1), (4, 1)], false));
+        assert_eq!(walked(&mut visits, &[5], false, after_one, none).0, [(1, 0), (2, 1), (4, 1), (5, 0)]);
+        assert_eq!(walked(&mut visits, &[1, 3], false, after_one, none).0, [(1, 0), (2, 1), (3, 0), (4, 1)]);
+        assert_eq!(walked(&mut visits, &[1, 3], false, |_| vec![0], none).0, [(1, 0), (2, 1), (3, 0), (4, 1)]);
+        assert_eq!(walked(&mut visits, &[3], false, |_| vec![0, 1], none).0, [(3, 0)]);
+    }
+
+    #[test]
+    fn a_walk_reads_long_groups_to_their_end() {
+        let mut visits = in_sections(&[0; 3 * BATCH + 1]);
+        let found = walked(&mut visits, &[], false, |_| Vec::new(), |_| None).0;
+        assert_eq!(found, (1..=3 * BATCH as u32 + 1).map(|replica| (replica, 0)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_job_that_is_visited_in_one_partition_is_visited_in_the_others() {
+        let in_vain = Grounds { is_in_vain: true, ..grounds(2, None) };
+        let places = |replica: ReplicaIndex, first, second| {
+            let own = key(replica, u64::from(replica));
+            [(own, first), (own, second)]
+        };
+        let mut visits = Visits::default();
+        visits.insert(1, &places(1, grounds(0, None), grounds(1, None)), None);
+        visits.insert(2, &places(2, grounds(0, None), in_vain), None);
+        visits.insert(3, &places(3, grounds(1, None), grounds(0, None)), None);
+        let all = [(1, 0), (1, 1), (2, 0), (2, 2), (3, 1), (3, 0)];
+        assert_eq!(walked(&mut visits, &[], false, |_| Vec::new(), |_| None).0, all);
+        // Where a job would be in vain, it is not visited for the sake of the other partition.
+        let found = walked(&mut visits, &[], false, |_| vec![1, 2], |_| None).0;
+        assert_eq!(found, [(1, 0), (1, 1), (2, 0), (3, 0)]);
+        assert_eq!(walked(&mut visits, &[], false, |_| vec![0, 1, 2], |_| None).0, []);
+        assert_eq!(walked(&mut visits, &[2], false, |_| vec![0, 1, 2], |_| None).0, [(2, 0), (2, 2)]);
+    }
+
+    #[test]
+    fn a_walk_says_which_visits_of_a_job_it_has_left_out() {
+        let mut visits = Visits::default();
+        let own = key(1, 1);
+        visits.insert(1, &[(own, grounds(1, None)), (own, grounds(2, None)), (own, grounds(0, None))], None);
+        visits.insert(2, &[(key(2, 2), grounds(0, None))], None);
+        visits.take_new();
+        let mut walk = Walk::new(&visits, BTreeSet::new());
+        let is_blocked = |own: Grounds| own.section > 0;
+        let outlook = Outlook { is_blocked: &is_blocked, why_denied: &|_| None, tells_blocked: false, changes: 0 };
+        let mut steps = Vec::new();
+        loop {
+            let mut left_out = Vec::new();
+            let next = walk.next(&visits, &outlook, |visit| left_out.push(visits.grounds(visit).section));
+            let Some(visit) = next else { break };
+            steps.push((visit.replica(), visits.grounds(visit).section, left_out));
+        }
+        assert_eq!(steps, [(1, 0, vec![1, 2]), (2, 0, vec![])]);
+    }
+
+    #[test]
+    fn jobs_that_come_during_a_walk_are_left_out() {
+        let mut visits = in_sections(&[0, 0]);
+        visits.take_new();
+        let mut walk = Walk::new(&visits, BTreeSet::new());
+        visits.insert(9, &[(key(9, 0), grounds(0, None))], None);
+        visits.insert(8, &[(key(8, 8), grounds(0, None))], None);
+        let outlook = Outlook { is_blocked: &|_| false, why_denied: &|_| None, tells_blocked: false, changes: 0 };
+        let found = std::iter::from_fn(|| walk.next(&visits, &outlook, |_| ()).map(Visit::replica));
+        assert_eq!(found.collect::<Vec<_>>(), [1, 2]);
+    }
+
+    #[test]
+    fn jobs_that_are_denied_as_they_were_told_are_passed_over_until_something_changes() {
+        let (alike, full) = (DeniedAs::default(), Some(Reason::QosGrpTres));
+        let mut visits = Visits::default();
+        for (replica, denied_as) in [(1, Some(&alike)), (2, None), (3, Some(&alike)), (4, None), (5, Some(&alike))] {
+            visits.insert(replica, &[(key(replica, u64::from(replica)), grounds(0, None))], denied_as);
+        }
+        visits.begin_pass(true, 1);
+        [1, 3, 5].into_iter().for_each(|replica| assert!(visits.tell(replica, full)));
+        visits.end_pass();
+        visits.begin_pass(true, 1);
+        let never = |_| Vec::new();
+        let others = vec![(2, 0), (4, 0)];
+        let all = vec![(1, 0), (2, 0), (3, 0), (4, 0), (5, 0)];
+        assert_eq!(walked(&mut visits, &[], false, never, |_| full), (others.clone(), true));
+        assert_eq!(walked(&mut visits, &[], false, never, |_| None), (all.clone(), false));
+        // From the first start on, nothing denies them: those behind it are visited.
+        let first = |count| if count == 0 { full } else { None };
+        assert_eq!(walked(&mut visits, &[], false, never, first), (vec![(2, 0), (3, 0), (4, 0), (5, 0)], true));
+        // Another reason is news.
+        assert_eq!(walked(&mut visits, &[], false, never, |_| Some(Reason::QosGrpJobs)), (all.clone(), false));
+        // Blocked jobs that were denied are visited only if they must be told so.
+        assert_eq!(walked(&mut visits, &[], true, |_| vec![0], |_| full), (vec![(1, 0), (3, 0), (5, 0)], false));
+        assert_eq!(walked(&mut visits, &[], false, |_| vec![0], |_| full), (vec![], false));
+        let later = |count| if count > 0 { vec![0] } else { Vec::new() };
+        assert_eq!(walked(&mut visits, &[], true, later, |_| full), (vec![(2, 0), (3, 0), (5, 0)], true));
+        assert_eq!(walked(&mut visits, &[], false, later, |_| full), (vec![(2, 0)], true));
+    }
 }
