@@ -561,6 +561,8 @@ mod tests {
         assert_eq!(found, [(1, 0), (1, 1), (2, 0), (3, 0)]);
         assert_eq!(walked(&mut visits, &[], false, |_| vec![0, 1, 2], |_| None).0, []);
         assert_eq!(walked(&mut visits, &[2], false, |_| vec![0, 1, 2], |_| None).0, [(2, 0), (2, 2)]);
+        // Each visit is made once, whatever the reasons for it are.
+        assert_eq!(walked(&mut visits, &[1], false, |_| vec![1, 2], |_| None).0, [(1, 0), (1, 1), (2, 0), (3, 0)]);
     }
 
     #[test]
