@@ -304,7 +304,8 @@ pub struct Deadlines {
     /// Time from the first report about the run to its start.
     #[serde(with = "TextForm")]
     pub preparing: SimDuration,
-    /// Time from the request to stop to the report that the run has stopped.
+    /// Time from the request to stop to the report that the run has stopped. After it, the run has ended, and its nodes are asked
+    /// whether it has stopped: ten times this far apart, and ten more times, each wait twice as long as the one before.
     #[serde(with = "TextForm")]
     pub stopping: SimDuration,
 }
