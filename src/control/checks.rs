@@ -73,7 +73,13 @@ fn check_fleet_fact(core: &Core, now: SimTime, fact: &FleetFact) -> Result<(), &
         FleetFact::NodeReported { node, state } => {
             check_node(core, *node)?;
             let joined = !matches!(core.fleet.node(*node).status.state, NodeState::Joining | NodeState::Gone);
-            if *state == NodeState::Joining && joined { Err("a node that has joined joins again") } else { Ok(()) }
+            // A cloud may accept a request for an instance that has been given up since.
+            let is_ignored = core.clouds.instances.ignores_report(*node, *state);
+            if *state == NodeState::Joining && joined && !is_ignored {
+                Err("a node that has joined joins again")
+            } else {
+                Ok(())
+            }
         }
         FleetFact::HeartbeatBack { node } => check_node(core, *node),
         FleetFact::HeartbeatMissed { last, .. } if *last > now => Err("a heartbeat from the future"),
