@@ -1,6 +1,6 @@
 //! Runs that go on for ever because the program that they model would.
 //!
-//! Kueue lets a workload preempt another one that is then admitted first again, and is preempted again. There are three
+//! Kueue lets a workload preempt another one that is then admitted first again, and is preempted again. There are four
 //! ways:
 //!
 //! - It admits a workload in part by taking the largest number of pods that would fit, also if others had to be preempted
@@ -9,6 +9,8 @@
 //!   these are spared in the end (`scenarios/kubernetes/kueue-fair-sharing-preempts-again-and-again.yaml`).
 //! - Under fair sharing, a queue reclaims a resource of which it borrows nothing, whatever its share is, but the order of
 //!   admission also counts what it borrows of other resources (`scenarios/kubernetes/kueue-reclaims-again-and-again.yaml`).
+//! - Under fair sharing, a workload preempts others of its own queue, and a workload of another queue, whose share is smaller,
+//!   is then admitted before it.
 //!
 //! Such a run is judged up to a time at which this is plain.
 
@@ -82,9 +84,7 @@ impl Sink for EndlessPreemptions {
         match event {
             Event::Admitted { job, .. } => self.preempted.retain(|(by, _), _| by != job),
             Event::Evicted { job, by: Some(by), because, .. }
-                if *because == Reason::InCohortFairSharing
-                    || (*because == Reason::InCohortReclamation && self.has_fair_sharing)
-                    || self.partial.contains(by) =>
+                if *because == Reason::InCohortFairSharing || self.has_fair_sharing || self.partial.contains(by) =>
             {
                 let count = self.preempted.entry((*by, *job)).or_default();
                 *count += 1;
@@ -130,9 +130,12 @@ mod tests {
         assert!(!is_endless(true, reclaims, MANY - 1, false), "too few preemptions");
         assert!(!is_endless(false, reclaims, MANY, false), "it is admitted whole or not at all");
         assert!(!is_endless(true, reclaims, MANY, true), "it runs in between");
-        let mut fair = EndlessPreemptions::default();
-        let objects = Arc::from(r#"[{"kind":"Configuration","fairSharing":{"enable":true}}]"#);
-        fair.input(1, SimTime::ZERO, &Input::Fleet(FleetFact::KueueApplied { objects }));
-        assert!(goes_on(fair, reclaims, MANY, false));
+        for because in [reclaims, Reason::InClusterQueue] {
+            let mut fair = EndlessPreemptions::default();
+            let objects = Arc::from(r#"[{"kind":"Configuration","fairSharing":{"enable":true}}]"#);
+            fair.input(1, SimTime::ZERO, &Input::Fleet(FleetFact::KueueApplied { objects }));
+            assert!(goes_on(fair, because, MANY, false), "{because}");
+            assert!(!is_endless(false, because, MANY, false), "{because}, without fair sharing");
+        }
     }
 }

@@ -75,7 +75,7 @@ const WORLDS_THAT_BROKE: [(&str, &str); 22] = [
 ];
 
 /// The same for worlds of pods.
-const PODS_THAT_BROKE: [(&str, &str); 11] = [
+const PODS_THAT_BROKE: [(&str, &str); 12] = [
     ("2415", "a further replica took the claim of the first pod, which ended with either of them"),
     ("2873", "a refusal was shared by jobs with the same flavors, and explained by the demand without flavors"),
     ("3765", "a node stated cores that are restricted to GPUs, and pods without GPUs got them"),
@@ -87,6 +87,7 @@ const PODS_THAT_BROKE: [(&str, &str); 11] = [
     ("117933", "a job was stopped for the room that a fleet must have, and got that room again"),
     ("73147", "the refusal of a pod was forgotten once another pod of its job was refused"),
     ("73157", "the same in a job whose pods are spread"),
+    ("9982668", "under fair sharing, a workload of Kueue preempts others of its queue for ever"),
 ];
 
 /// The same for worlds of Slurm.
@@ -113,13 +114,14 @@ const STAGES_THAT_BROKE: [(&str, &str); 9] = [
 ];
 
 /// The same for worlds under profiles that nobody has written.
-const PROFILES_THAT_BROKE: [(&str, &str); 6] = [
+const PROFILES_THAT_BROKE: [(&str, &str); 7] = [
     ("4258", "a run that was cancelled before its host was told to start it kept its place for ever"),
     ("11997", "picked GPUs that bring their cores together were judged one by one"),
     ("9110748", "a promise did not keep instances unused in a fleet whose instances are split otherwise than it says"),
     ("9250472", "a promised place was given up because the rule for gangs did not find it again"),
     ("9168818", "room that a job was stopped for was given up, because stopping took far longer than its deadline"),
     ("9281676", "the same, for a job in three parts"),
+    ("9399075", "a cloud accepted a request for an instance that had been given up in the same instant"),
 ];
 
 fn random_worlds_that_broke_once_hold() {
