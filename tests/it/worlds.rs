@@ -40,7 +40,7 @@ fn random_worlds_are_held_against_other_runs() {
 }
 
 /// Seeds of random worlds that once broke an invariant or did not end, with the fault of each.
-const WORLDS_THAT_BROKE: [(&str, &str); 22] = [
+const WORLDS_THAT_BROKE: [(&str, &str); 23] = [
     ("52708", "a run began on a node that had not joined"),
     ("47969", "a run was stopped for the same room at each deadline, beside blocks of one host"),
     ("50752", "the same, on two nodes in turn that the head needed both"),
@@ -72,6 +72,7 @@ const WORLDS_THAT_BROKE: [(&str, &str); 22] = [
     ),
     ("52", "a GPU that was picked could not be selected, because its node has too few for a demand without a pick"),
     ("9388195", "the promise of GPU memory did not keep the last share of the GPU from others"),
+    ("12008100", "a job took a promised place that an evaluation did not find"),
 ];
 
 /// The same for worlds of pods.

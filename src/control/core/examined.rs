@@ -41,7 +41,14 @@ impl Core {
     ) -> Watched {
         let sight = self.sight(index, part, fleet, keep);
         let examination = sight.examine(&self.profile.scheduler);
-        Watched { at: self.now, attempt: self.store[index].attempt_id(), sight, examination, closed: Vec::new() }
+        Watched {
+            at: self.now,
+            attempt: self.store[index].attempt_id(),
+            sight,
+            examination,
+            closed: Vec::new(),
+            is_by_promise: false,
+        }
     }
 
     /// Examines and keeps a decision for one candidate about this replica, if the replica is watched. `fleet` returns
@@ -131,6 +138,12 @@ impl Core {
     pub(crate) fn change_candidate(&mut self, index: ReplicaIndex, candidate: &Candidate) {
         let Replica { job, number, .. } = self.store[index];
         self.deciding.examined.change_candidate((job, number), candidate);
+    }
+
+    /// Lets the last decision about a replica, if it is a refusal, take the place that was promised to the replica.
+    pub(crate) fn take_promise(&mut self, index: ReplicaIndex, candidate: &Candidate) {
+        let Replica { job, number, .. } = self.store[index];
+        self.deciding.examined.take_promise((job, number), candidate);
     }
 
     fn place_by(&mut self, index: ReplicaIndex, decided: Option<Watched>) {

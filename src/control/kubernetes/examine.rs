@@ -300,5 +300,5 @@ pub(super) fn keep(core: &mut Core, index: ReplicaIndex, examination: Examinatio
 pub(super) fn watched(core: &Core, index: ReplicaIndex, examination: Examination) -> Watched {
     let sight = core.sight(index, None, &core.fleet, 1);
     let attempt = core.store[index].attempt_id();
-    Watched { at: core.now, attempt, sight, examination, closed: Vec::new() }
+    Watched { at: core.now, attempt, sight, examination, closed: Vec::new(), is_by_promise: false }
 }

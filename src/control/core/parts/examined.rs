@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use smallvec::smallvec;
 
 use dryrack_ids::{AttemptId, JobId};
-use dryrack_scheduler::{Candidate, Decision, Examination, NodeFinding, SchedulerView};
+use dryrack_scheduler::{Candidate, Decision, Examination, NodeFinding, SchedulerView, Verdict};
 use dryrack_units::SimTime;
 
 /// The data on which a decision was based, and the same decision computed node by node.
@@ -20,6 +20,8 @@ pub struct Watched {
     /// What an explanation shows of nodes that the decision could not use, although the job might fit there. In `sight`,
     /// these nodes are not ready.
     pub closed: Vec<NodeFinding>,
+    /// Whether the replica takes a place that was promised to it, and that this decision did not find.
+    pub is_by_promise: bool,
 }
 
 impl Watched {
@@ -118,6 +120,19 @@ impl Examined {
     pub fn change_candidate(&mut self, (job, replica): (JobId, u32), candidate: &Candidate) {
         if let Some(decided) = self.decided.get_mut(&(job, replica)) {
             decided.examination.decision = Decision::Place(smallvec![candidate.clone()]);
+        }
+    }
+
+    /// Lets the last decision about a replica, if it is a refusal, take the place that was promised to the replica.
+    pub fn take_promise(&mut self, (job, replica): (JobId, u32), candidate: &Candidate) {
+        let decided = self.decided.get_mut(&(job, replica));
+        if let Some(decided) = decided.filter(|decided| matches!(decided.examination.decision, Decision::Refuse { .. }))
+        {
+            decided.examination.decision = Decision::Place(smallvec![candidate.clone()]);
+            for claim in candidate.placement.claims() {
+                decided.examination.nodes[claim.node.index()] = NodeFinding::of(claim.node, Verdict::Fit);
+            }
+            decided.is_by_promise = true;
         }
     }
 

@@ -281,7 +281,7 @@ impl Queue {
         candidate: &Candidate,
     ) {
         if core.is_watched(index) && self.nominations.get(&index) == Some(&candidate.placement) {
-            core.change_candidate(index, candidate);
+            core.take_promise(index, candidate);
         }
     }
 
