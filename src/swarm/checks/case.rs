@@ -1,6 +1,9 @@
 //! What a check is given, and what it answers.
 
-use dryrack_engine::{MOST_RECORDS_OF_A_WORLD, Records, Rehearsal, RunOptions, run};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use dryrack_engine::{MOST_RECORDS_OF_A_WORLD, Records, Rehearsal, RunOptions, Runaway, run};
 use dryrack_event::Record;
 
 /// A random world with its log.
@@ -19,6 +22,17 @@ pub enum Judged {
 
 /// The answer of a check. `Err` says what it found.
 pub type CheckResult = Result<Judged, String>;
+
+/// Like [`log_of`], but a run that does not end gives the log up to its limit of records, and how it was stopped.
+pub(super) fn log_up_to_limit(world: &Rehearsal) -> (Vec<Record>, Option<Box<dyn Any + Send>>) {
+    let mut records = Records::default();
+    let options = RunOptions { most_records: MOST_RECORDS_OF_A_WORLD, ..RunOptions::default() };
+    let done = catch_unwind(AssertUnwindSafe(|| run(world, options, &mut [&mut records])));
+    match done {
+        Err(stopped) if !stopped.is::<Runaway>() => resume_unwind(stopped),
+        done => (records.0, done.err()),
+    }
+}
 
 /// The log of a world, with no more checks than a normal run has.
 pub(super) fn log_of(world: &Rehearsal) -> Vec<Record> {

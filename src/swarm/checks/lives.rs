@@ -3,9 +3,10 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
-use super::case::{Case, CheckResult, Judged, log_of};
+use super::case::{Case, CheckResult, Judged, log_of, log_up_to_limit};
 use crate::endless::{EndlessPreemptions, may_be_partial};
 use dryrack_control::Profile;
 use dryrack_engine::{Fault, NodeTurn, Rehearsal};
@@ -45,9 +46,16 @@ pub fn judge(case: &Case<'_>) -> CheckResult {
         return Ok(Judged::DoesNotApply);
     }
     let (well, from) = made_well(world, goes_on);
-    let log = log_of(&well);
+    let (log, stopped) = log_up_to_limit(&well);
     if EndlessPreemptions::of(&log).endless_from().is_some() {
         return Ok(Judged::DoesNotApply);
+    }
+    if let Some(stopped) = stopped {
+        // The pods of a gang that never fits are tried again each time one of them has a node.
+        match goes_on && is_held_by_flow(&log, &waiting_at_end(&log), from) {
+            true => return Ok(Judged::DoesNotApply),
+            false => resume_unwind(stopped),
+        }
     }
     let after = log.iter().filter(|record| record.at > from && matches!(record.said, RecordBody::Event(_))).count();
     let replicas: usize = world.arrivals.iter().map(|arrival| arrival.spec.replicas as usize).sum();
