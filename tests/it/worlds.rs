@@ -149,8 +149,8 @@ const WORLDS_THAT_FAILED_A_CHECK: [(&str, &str, &[&str], &str); 26] = [
     (
         "any",
         "lives",
-        &["11005899"],
-        "the check took an old reason of a job that never fits for a false one, where a flow had stopped looking",
+        &["11005899", "8022203"],
+        "the check took an old reason of a job that never fits for a false one, and a deadline for a fault",
     ),
     ("any", "lives", &["678"], "a job that was no longer the head kept a reason of the head that was over"),
     ("any", "lives", &["1442"], "the same in a partition of Slurm"),

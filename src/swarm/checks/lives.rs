@@ -27,22 +27,23 @@ const MOST_TIME: SimDuration = SimDuration::from_secs(10 * 86_400);
 /// The replicas that have not ended, each with the last reasons for which it waits.
 type Waiting = BTreeMap<(JobId, u32), Histogram>;
 
+/// Whether the check says something about worlds like this one. `goes_on` says that its flow polls, and never stops by
+/// itself.
+fn applies_to(world: &Rehearsal, goes_on: bool) -> bool {
+    let has_clouds = world.clouds.offers.iter().any(|offers| !offers.is_empty());
+    // GPUStack as it was released may forget a row for ever.
+    let may_forget = world.profile.historic && world.profile.flow.has_rows();
+    // A filter of its own may hold a job back for good.
+    let may_hold_back = world.profile.scheduler.own_stages().next().is_some();
+    // A flow that polls may also retry for ever.
+    let takes_too_long = goes_on && time_for_all(&world.arrivals) > MOST_TIME;
+    !(has_clouds || may_forget || may_hold_back || takes_too_long)
+}
+
 pub fn judge(case: &Case<'_>) -> CheckResult {
     let world = case.world;
-    if world.clouds.offers.iter().any(|offers| !offers.is_empty()) {
-        return Ok(Judged::DoesNotApply);
-    }
-    // GPUStack as it was released may forget a row for ever.
-    if world.profile.historic && world.profile.flow.has_rows() {
-        return Ok(Judged::DoesNotApply);
-    }
-    // A filter of its own may hold a job back for good.
-    if world.profile.scheduler.own_stages().next().is_some() {
-        return Ok(Judged::DoesNotApply);
-    }
-    // A flow that polls may also retry for ever, and never stops by itself.
     let goes_on = world.profile.flow.may_go_on_forever();
-    if goes_on && time_for_all(&world.arrivals) > MOST_TIME {
+    if !applies_to(world, goes_on) {
         return Ok(Judged::DoesNotApply);
     }
     let (well, from) = made_well(world, goes_on);
@@ -76,6 +77,9 @@ pub fn judge(case: &Case<'_>) -> CheckResult {
         let spec = &well.arrivals[job.index()].spec;
         // A job holds its room for ever if its replicas work together and some of them wait.
         let holds = reasons.is_empty() && held.contains(job);
+        if goes_on && reasons.contains(Reason::BackingOff) && ran_out_of_time(&log, (*job, *replica)) {
+            continue;
+        }
         if holds || held.iter().any(|other| other != job) || (!reasons.is_empty() && states_node(spec)) {
             continue;
         }
@@ -179,6 +183,18 @@ fn waiting_at_end(log: &[Record]) -> Waiting {
         }
     }
     held
+}
+
+/// Whether the last attempt of a replica ended at a deadline. Analyses that take longer together than the deadline for one of
+/// them keep a job trying for longer than this check waits.
+fn ran_out_of_time(log: &[Record], replica: (JobId, u32)) -> bool {
+    let ended = |record: &Record| match record.said {
+        RecordBody::Event(Event::Ended { attempt, because, .. }) if (attempt.job, attempt.replica) == replica => {
+            Some(because == Reason::DeadlineExpired)
+        }
+        RecordBody::Event(_) | RecordBody::Input(_) => None,
+    };
+    log.iter().rev().find_map(ended).unwrap_or(false)
 }
 
 /// The replicas that were last refused because they never fit.
