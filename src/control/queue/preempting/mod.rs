@@ -153,11 +153,11 @@ impl Queue {
         head: ReplicaIndex,
         shadow: &mut Shadow,
     ) -> Option<(Vec<ReplicaIndex>, Placement)> {
-        if let Some(Candidate { placement, .. }) = shadow.judge(core, head) {
-            return Some((Vec::new(), self.promised_place(core, head, &shadow.fleet).unwrap_or(placement)));
-        }
         if let Some(place) = self.promised_place(core, head, &shadow.fleet) {
             return Some((Vec::new(), place));
+        }
+        if let Some(Candidate { placement, .. }) = shadow.judge(core, head) {
+            return Some((Vec::new(), placement));
         }
         let mut candidates: BinaryHeap<Reverse<VictimKey>> = BinaryHeap::from(self.candidates_for(core, head));
         let mut chosen: Vec<ReplicaIndex> = Vec::new();
@@ -246,11 +246,11 @@ impl Queue {
         let holders = core.holders();
         let mut fleet = fleet_without_what_stops(core, &holders);
         nominations.values().for_each(|place| fleet.take(place));
-        if let Some(Candidate { placement, .. }) = judge_on(core, head, &fleet) {
-            return Some((Vec::new(), self.promised_place(core, head, &fleet).unwrap_or(placement)));
-        }
         if let Some(place) = self.promised_place(core, head, &fleet) {
             return Some((Vec::new(), place));
+        }
+        if let Some(Candidate { placement, .. }) = judge_on(core, head, &fleet) {
+            return Some((Vec::new(), placement));
         }
         let victims = self.victims_for(core, head, &fleet, &holders)?;
         victims.iter().for_each(|victim| release(&mut fleet, core.store.placement_of(*victim)));
