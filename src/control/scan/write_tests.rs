@@ -101,31 +101,29 @@ fn a_placement_is_written_over_another_place_and_over_a_state_that_was_read_othe
 }
 
 #[test]
-fn a_pause_before_the_next_attempt_ends_when_a_placement_is_written() {
-    let versions = [Wait::Scan, Wait::BackOff].map(|waits| {
-        let mut control = reached(Phase::Pending);
-        control.core.store[0].wait = waits;
-        let before = control.core.store[0].version;
-        write(&mut control, (Phase::Analysing, None), 0);
-        control.core.store[0].version - before
-    });
-    // The timer of the pause is void.
-    assert_eq!(versions[1], versions[0] + 1);
-}
-
-#[test]
-fn a_pause_before_the_next_attempt_ends_when_a_refusal_is_written() {
-    let versions = [Wait::Scan, Wait::BackOff].map(|waits| {
-        let mut control = reached(Phase::Pending);
-        control.core.store[0].wait = waits;
-        let before = control.core.store[0].version;
-        let (core, flow) = parts(&mut control);
+fn a_pause_before_the_next_attempt_ends_when_a_placement_or_a_refusal_is_written() {
+    let refuse = |control: &mut Control| {
+        let (core, flow) = parts(control);
         let read = RowRead { serial: 0, version: 0, phase: Phase::Analysing, placement: None };
         flow.write_refusal(core, 0, &read, (Refusal::Unfit, Histogram::of(Reason::InsufficientCpu, 2)));
-        assert_eq!(control.core.store[0].wait, Wait::Scan);
-        control.core.store[0].version - before
-    });
-    assert_eq!(versions[1], versions[0] + 1);
+        assert_eq!(core.store[0].wait, Wait::Scan);
+    };
+    let place = |control: &mut Control| drop(write(control, (Phase::Analysing, None), 0));
+    for is_placed in [true, false] {
+        let versions = [Wait::Scan, Wait::BackOff].map(|waits| {
+            let mut control = reached(Phase::Pending);
+            control.core.store[0].wait = waits;
+            let before = control.core.store[0].version;
+            if is_placed {
+                place(&mut control)
+            } else {
+                refuse(&mut control)
+            }
+            control.core.store[0].version - before
+        });
+        // The timer of the pause is void.
+        assert_eq!(versions[1], versions[0] + 1, "placed: {is_placed}");
+    }
 }
 
 #[test]
