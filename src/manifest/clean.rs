@@ -15,6 +15,9 @@ use crate::fields::{ANNOTATIONS, META_QUIET, QUIET_ANNOTATIONS, UNFOLLOWED_ANNOT
 use crate::shape::{Fields, Shape};
 use crate::unused::Unused;
 
+/// The beginning of the year 2500 (GNU `date -u -d 2500-01-01 +%s`).
+const YEAR_2500: Seconds = Seconds(16_725_225_600);
+
 /// Who wrote an object, and so what of it is checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Writer {
@@ -239,6 +242,11 @@ impl<'t> Cleaner<'_, 't> {
 
     fn time(&mut self, tree: &Tree) -> Option<Value> {
         match tree.scalar().map(|text| (text, Seconds::parse(text))) {
+            // A later one is a mistake in writing. The run would begin at it, and all pods would be old.
+            Some((_, Ok(at))) if at >= YEAR_2500 => {
+                self.expected(tree, "a time before the year 2500", "write a time such as 2026-01-01T14:56:53Z");
+                None
+            }
             Some((text, Ok(_))) => Some(Value::from(text)),
             _ => {
                 self.expected(tree, "a time", "write a time such as 2026-01-01T14:56:53Z");

@@ -16,7 +16,8 @@ pub fn deleted(object: &Object) -> Option<Seconds> {
 /// When the deletion of an object was asked for.
 pub fn deletion_began(object: &Object) -> Option<Seconds> {
     let grace = object.value.get("metadata").and_then(|metadata| metadata.get("deletionGracePeriodSeconds"));
-    Some(Seconds(deleted(object)?.0.saturating_sub(grace.and_then(Value::as_i64).unwrap_or(0))))
+    let grace = grace.and_then(Value::as_i64).unwrap_or(0).max(0);
+    Some(Seconds(deleted(object)?.0.saturating_sub(grace).max(0)))
 }
 
 /// How long the grace period of an object lasts that ends at `deleted`, if the run begins at `latest`.

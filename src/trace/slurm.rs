@@ -375,6 +375,9 @@ mod tests {
             ("24:00:00", None),
             ("00:60", None),
             ("x", None),
+            // Longer than 584 years.
+            ("4294967295", None),
+            ("300000-00:00:00", None),
         ];
         for (text, seconds) in rows {
             assert_eq!(length(text, 60), seconds.map(SimDuration::from_secs), "{text}");

@@ -64,7 +64,9 @@ impl<'l> Job<'l> {
         let start = start.filter(|_| !self.never_began());
         let Some(start) = start else { return Ok(Err(Oddity::NeverStarted)) };
         let elapsed = known(self.elapsed).map(|text| {
-            length(text, 1).ok_or_else(|| wrong("a number of seconds, or a time such as 1-02:30:00", text))
+            length(text, 1).ok_or_else(|| {
+                wrong("a length of at most 584 years, as a number of seconds or a time such as 1-02:30:00", text)
+            })
         });
         // With `sacct --truncate`, the end of a running job is that of the period.
         let is_running = outcome == Some(Outcome::Running) || outcome.is_none() && end.is_none();
@@ -102,8 +104,9 @@ impl<'l> Job<'l> {
             run_basis,
             recorded_wait: start.checked_since(began),
             odd,
-            estimate: limit(self.limit)
-                .map_err(|text| wrong("a number of minutes, or a time such as 1-02:30:00", text))?,
+            estimate: limit(self.limit).map_err(|text| {
+                wrong("a limit of at most 584 years, as a number of minutes or a time such as 1-02:30:00", text)
+            })?,
             nodes,
             cpu: cpus.or(resources.cpus).map(|cpus| MilliCpu::from_cores(u64::from(cpus))),
             ram: memory,
@@ -175,7 +178,7 @@ pub(super) fn limit(text: &str) -> Result<Option<SimDuration>, &str> {
 /// Parses a time such as `30:00`, `02:30:00` or `1-02:30:00`. A plain number is multiplied by `seconds`.
 pub(super) fn length(text: &str, seconds: u64) -> Option<SimDuration> {
     let Some((before, last)) = text.rsplit_once(':') else {
-        return text.parse::<u32>().ok().map(|number| SimDuration::from_secs(u64::from(number) * seconds));
+        return text.parse::<u32>().ok().and_then(|number| SimDuration::checked_from_secs(u64::from(number) * seconds));
     };
     let (days, before) = before.split_once('-').map_or((None, before), |(days, rest)| (Some(days), rest));
     let (hours, minutes) = before.split_once(':').map_or((None, before), |(hours, minutes)| (Some(hours), minutes));
@@ -185,5 +188,5 @@ pub(super) fn length(text: &str, seconds: u64) -> Option<SimDuration> {
     let below = |text: &str, end: u64| number(text).filter(|number| *number < end);
     let days = days.map_or(Some(0), number)?;
     let hours = hours.map_or(Some(0), |hours| below(hours, 24))?;
-    Some(SimDuration::from_secs(((days * 24 + hours) * 60 + below(minutes, 60)?) * 60 + below(last, 60)?))
+    SimDuration::checked_from_secs(((days * 24 + hours) * 60 + below(minutes, 60)?) * 60 + below(last, 60)?)
 }

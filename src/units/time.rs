@@ -80,10 +80,21 @@ impl SimDuration {
         }
     }
 
+    /// # Panics
+    ///
+    /// Panics if there are more than [`SimDuration::MAX`] has. For a number from outside, use one of the two that follow.
     pub const fn from_secs(secs: u64) -> SimDuration {
-        match secs.checked_mul(NANOS_PER_SEC) {
-            Some(nanos) => SimDuration(nanos),
+        match SimDuration::checked_from_secs(secs) {
+            Some(length) => length,
             None => panic!("duration overflow"),
+        }
+    }
+
+    /// `None` if there are more seconds than the longest duration has, some 584 years.
+    pub const fn checked_from_secs(secs: u64) -> Option<SimDuration> {
+        match secs.checked_mul(NANOS_PER_SEC) {
+            Some(nanos) => Some(SimDuration(nanos)),
+            None => None,
         }
     }
 

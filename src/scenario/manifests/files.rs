@@ -125,7 +125,7 @@ fn annotate(object: &mut Object, entry: &Listed, earliest: Option<Seconds>) {
         Some(Arrives::At(at)) => Some(at),
         Some(Arrives::AsCreated) => created(object)
             .zip(earliest)
-            .map(|(own, earliest)| SimDuration::from_secs(u64::try_from(own.0 - earliest.0).unwrap_or(0))),
+            .map(|(own, earliest)| SimDuration::saturating_from_secs(u64::try_from(own.0 - earliest.0).unwrap_or(0))),
     };
     let duration = entry.duration.filter(|_| ends(object));
     let values = [("dryrack/at", at), ("dryrack/duration", duration)];

@@ -153,7 +153,7 @@ fn stated_pod(stated: &StatedPod, cluster: &Cluster, queued: Option<Arc<QueuedPa
     let age = match (pod.status.start_time, latest) {
         (Some(start), Some(latest)) if is_bound && stated.terms.at.is_none() => {
             pod.status.start_time = Some(Seconds(start.0 - latest.0));
-            SimDuration::from_secs(u64::try_from(latest.0 - start.0).unwrap_or(0))
+            age(start, latest)
         }
         _ => SimDuration::ZERO,
     };
@@ -185,14 +185,18 @@ fn stated_pod(stated: &StatedPod, cluster: &Cluster, queued: Option<Arc<QueuedPa
     Named { namespace, name, created: stated.created, is_leaving: grace_left.is_some(), is_missing: false, draft }
 }
 
+/// How long before `latest` something began.
+fn age(began: Seconds, latest: Seconds) -> SimDuration {
+    SimDuration::saturating_from_secs(u64::try_from(latest.0.saturating_sub(began.0)).unwrap_or(0))
+}
+
 /// The deadline of a Job, which all its pods share. `latest` is the time at which the run begins.
 fn shared(
     job: &Arc<str>,
     JobDeadline { after, started }: JobDeadline,
     latest: Option<Seconds>,
 ) -> Option<Arc<SharedDeadline>> {
-    let age = started.zip(latest).map_or(0, |(started, latest)| latest.0 - started.0);
-    let age = SimDuration::from_secs(u64::try_from(age).unwrap_or(0));
+    let age = started.zip(latest).map_or(SimDuration::ZERO, |(started, latest)| age(started, latest));
     Some(Arc::new(SharedDeadline { group: Arc::clone(job), after: after.saturating_sub(age).max(LEFT) }))
 }
 
