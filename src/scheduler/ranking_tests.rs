@@ -27,8 +27,8 @@ fn shapes() -> Vec<NodeShape> {
     labelled.labels.insert("zone".into(), "z".into());
     let mut restricted = with_gpus(4);
     restricted.labels.insert(RESTRICTED_CORES_LABEL.into(), "3".into());
-    let mut unified = node(&["a"]);
-    unified.gpus[0].unified = true;
+    let mut unified = node(&["a", "a"]);
+    unified.gpus.iter_mut().for_each(|gpu| gpu.unified = true);
     let mut islands = with_gpus(8);
     islands.labels.insert(ISLANDS_LABEL.into(), "4+2+2".into());
     let mut larger = node(&["a", "a"]);
