@@ -442,7 +442,11 @@ fn cost_millionths(accounts: &RunAccount) -> Option<u128> {
         Some(paid_ns * u128::from(price.get()) / NANOS_PER_HOUR)
     };
     let costs: Vec<u128> = accounts.nodes.iter().filter_map(of).collect();
-    if costs.is_empty() { None } else { Some(costs.iter().sum::<u128>() + electricity_millionths(accounts)) }
+    if costs.is_empty() {
+        None
+    } else {
+        Some(costs.iter().sum::<u128>().saturating_add(electricity_millionths(accounts)))
+    }
 }
 
 /// The price of the electricity of all bought nodes, in millionths.
@@ -451,9 +455,10 @@ fn electricity_millionths(accounts: &RunAccount) -> u128 {
     let is_bought = |node: &&super::NodeAccount| node.spec.shape.payment.is_some_and(Payment::is_purchase);
     let drawn: u128 = accounts.nodes.iter().filter(is_bought).filter_map(drawn_without_gpus).sum();
     let site = (drawn + accounts.usage.drawn_bought / 1_000_000) * u128::from(electricity.pue.get()) / 1000;
-    // First milliwatt hours, then millionths, so that no product exceeds 128 bits.
+    // First milliwatt hours, then millionths, so that only absurd products exceed 128 bits.
     let price = electricity.price_per_kwh.unwrap_or_default();
-    site / (NANOS_PER_HOUR / 1_000_000) * u128::from(price.get()) / (MILLIWATTS_PER_KILOWATT * 1_000_000)
+    let millionths = (site / (NANOS_PER_HOUR / 1_000_000)).saturating_mul(u128::from(price.get()));
+    millionths / (MILLIWATTS_PER_KILOWATT * 1_000_000)
 }
 
 /// The cost of a month, and the emissions.
@@ -461,7 +466,7 @@ fn of_months(accounts: &RunAccount) -> [Value; 2] {
     let measured = measured_ns(accounts);
     let month = cost_millionths(accounts).filter(|_| measured > 0);
     [
-        month.map_or(Value::Undefined, |cost| money(cost * (HOURS_PER_MONTH * NANOS_PER_HOUR) / measured)),
+        month.map_or(Value::Undefined, |cost| money(cost.saturating_mul(HOURS_PER_MONTH * NANOS_PER_HOUR) / measured)),
         carbon(accounts),
     ]
 }
@@ -476,13 +481,14 @@ fn carbon(accounts: &RunAccount) -> Value {
         let (idle, more) = (u128::from(power.idle.get()), u128::from((power.busy - power.idle).get()));
         let capacity = u128::from(node.spec.shape.cpu_capacity().get()).max(1);
         let taken = if node.gpu_count() == 0 { node.cpu_emitted } else { 0 };
-        Some(node.there_emitted * idle + taken / capacity * more)
+        Some(node.there_emitted.saturating_mul(idle).saturating_add((taken / capacity).saturating_mul(more)))
     };
     let emitted: Vec<u128> = accounts.nodes.iter().filter_map(of).collect();
     if emitted.is_empty() {
         return Value::Undefined;
     }
-    let whole = (emitted.iter().sum::<u128>() + accounts.usage.emitted) / 1000 * u128::from(electricity.pue.get());
+    let emitted = emitted.into_iter().fold(accounts.usage.emitted, u128::saturating_add);
+    let whole = (emitted / 1000).saturating_mul(u128::from(electricity.pue.get()));
     // Milliwatts times nanoseconds times milligrams per kWh.
     ratio(whole, MILLIWATTS_PER_KILOWATT * NANOS_PER_HOUR * 1_000_000)
 }
@@ -495,7 +501,7 @@ fn drawn_without_gpus(node: &super::NodeAccount) -> Option<u128> {
     // For nodes with GPUs, the energy above idle is counted with the runs that use the GPUs.
     let taken = if node.gpu_count() == 0 { node.cpu_taken_total } else { 0 };
     let there_ns = if planted!(EnergyOnlyWhileReady) { node.ready_ns } else { node.there_ns };
-    Some(there_ns * idle + taken * more / capacity)
+    Some(there_ns * idle + taken / capacity * more + taken % capacity * more / capacity)
 }
 
 /// The energy of all nodes that state their power draw.

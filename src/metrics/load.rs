@@ -28,7 +28,7 @@ pub struct Sample {
 pub struct LoadAccount {
     /// The capacity of all GPUs, in thousandths of a GPU.
     capacity: u64,
-    asked: u64,
+    asked: u128,
     has_asked: bool,
     /// For each percent of load, the sum of the allocations and their number.
     sums: BTreeMap<u32, (u64, u64)>,
@@ -51,7 +51,7 @@ impl LoadAccount {
                 GpuTake::Share(share) => u64::from(share.get()),
                 GpuTake::Memory(_) => 0,
             };
-            self.asked += each * u64::from(gpus.count) * u64::from(tasks) * u64::from(replicas);
+            self.asked += u128::from(each * u64::from(gpus.count)) * u128::from(tasks) * u128::from(replicas);
         }
     }
 
@@ -60,7 +60,7 @@ impl LoadAccount {
         if !std::mem::take(&mut self.has_asked) || self.capacity == 0 {
             return;
         }
-        let percent = u32::try_from(half_to_even(100 * self.asked, self.capacity)).unwrap_or(u32::MAX);
+        let percent = u32::try_from(half_to_even(100 * self.asked, u128::from(self.capacity))).unwrap_or(u32::MAX);
         let hundredths = (20_000 * taken + self.capacity) / (2 * self.capacity);
         if percent != self.last.0 {
             let (before, more, times) = std::mem::replace(&mut self.last, (percent, 0, 0));
@@ -84,14 +84,14 @@ impl LoadAccount {
     }
 }
 
-fn half_to_even(part: u64, whole: u64) -> u64 {
+fn half_to_even(part: u128, whole: u128) -> u128 {
     let (quotient, rest) = (part / whole, part % whole);
     let up = match (2 * rest).cmp(&whole) {
         std::cmp::Ordering::Less => false,
         std::cmp::Ordering::Equal => quotient % 2 == 1,
         std::cmp::Ordering::Greater => true,
     };
-    quotient + u64::from(up)
+    quotient + u128::from(up)
 }
 
 #[cfg(test)]
@@ -104,7 +104,7 @@ mod tests {
         load.add_gpus(100);
         // Each of the first two instants requests one of 100 GPUs. Then the number of GPUs doubles.
         let mut instant = |gpus: u64, more: usize, taken: u64| {
-            load.asked += 1000 * gpus;
+            load.asked += u128::from(1000 * gpus);
             load.has_asked = true;
             load.add_gpus(more);
             load.settle(taken);

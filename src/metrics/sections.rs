@@ -81,16 +81,16 @@ pub fn wait_sections(accounts: &RunAccount) -> Option<WaitSections> {
 /// The intervals of waits in order of time.
 fn of_waits(waits: &[(SimTime, f64)]) -> Option<WaitSections> {
     let (first, last) = (waits.first()?.0, waits.last()?.0);
-    let span = last.since(first).as_nanos() + 1;
+    let span = last.since(first).as_nanos().saturating_add(1);
     if waits.len() < LEAST_WAITS {
         return None;
     }
-    let length = match (span + DAY / 2) / DAY {
+    let length = match span.saturating_add(DAY / 2) / DAY {
         days if days >= SECTIONS.0 => days.div_ceil(SECTIONS.1) * DAY,
         _ => span.div_ceil(SECTIONS.0),
     };
     // Less than half a section at the end belongs to the section before it.
-    let sections = (span + length / 2) / length;
+    let sections = span.saturating_add(length / 2) / length;
     // A span of a few nanoseconds has fewer sections: for example, all jobs are submitted at one time.
     if sections < SECTIONS.0 {
         return None;

@@ -102,7 +102,8 @@ impl UsageAccount {
             self.known += part * known;
             self.idle += part * idle;
             if let Some(price) = held.shape.price_per_hour {
-                self.idle_price += part * idle * u128::from(price.get()) / held.shape.gpus.len().max(1) as u128;
+                let whole = (part * idle).saturating_mul(u128::from(price.get()));
+                self.idle_price = self.idle_price.saturating_add(whole / held.shape.gpus.len().max(1) as u128);
                 self.has_price = true;
             }
         }

@@ -130,7 +130,8 @@ fn size_of(rehearsal: &Rehearsal) -> FleetSize {
     FleetSize {
         gpus: shapes().map(|shape| shape.gpus.len() as u64).sum(),
         nodes: shapes().count() as u64,
-        price_per_hour_millionths: shapes().map(|shape| Some(shape.price_per_hour?.get())).sum(),
+        price_per_hour_millionths: shapes()
+            .try_fold(0_u64, |sum, shape| Some(sum.saturating_add(shape.price_per_hour?.get()))),
     }
 }
 

@@ -292,7 +292,7 @@ fn told_again_and_again(
         if covered > 0 {
             tell(covered, Some(*level));
         }
-        before += length;
+        before = u64::saturating_add(before, *length);
     }
 }
 
