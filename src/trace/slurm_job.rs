@@ -63,11 +63,7 @@ impl<'l> Job<'l> {
         }
         let start = start.filter(|_| !self.never_began());
         let Some(start) = start else { return Ok(Err(Oddity::NeverStarted)) };
-        let elapsed = known(self.elapsed).map(|text| {
-            length(text, 1).ok_or_else(|| {
-                wrong("a length of at most 584 years, as a number of seconds or a time such as 1-02:30:00", text)
-            })
-        });
+        let elapsed = known(self.elapsed).map(|text| length(text, 1).ok_or_else(|| wrong(LENGTH, text)));
         // With `sacct --truncate`, the end of a running job is that of the period.
         let is_running = outcome == Some(Outcome::Running) || outcome.is_none() && end.is_none();
         let (run, run_basis) = match (elapsed.transpose()?, end) {
@@ -104,9 +100,7 @@ impl<'l> Job<'l> {
             run_basis,
             recorded_wait: start.checked_since(began),
             odd,
-            estimate: limit(self.limit).map_err(|text| {
-                wrong("a limit of at most 584 years, as a number of minutes or a time such as 1-02:30:00", text)
-            })?,
+            estimate: limit(self.limit).map_err(|text| wrong(LIMIT, text))?,
             nodes,
             cpu: cpus.or(resources.cpus).map(|cpus| MilliCpu::from_cores(u64::from(cpus))),
             ram: memory,
@@ -164,6 +158,10 @@ pub(super) fn outcome(state: &str) -> Option<Outcome> {
         _ => None,
     }
 }
+
+/// What is expected as a time limit, and as the time for which a job ran.
+const LIMIT: &str = "a limit of at most 584 years, as a number of minutes or a time such as 1-02:30:00";
+const LENGTH: &str = "a length of at most 584 years, as a number of seconds or a time such as 1-02:30:00";
 
 /// The time limit of a job that has none.
 const UNLIMITED: &str = "UNLIMITED";

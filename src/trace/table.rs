@@ -195,6 +195,8 @@ fn unquote<R: BufRead>(lines: &mut Lines<R>) -> Result<Option<Vec<Span>>, TraceE
         let (start, end) = (at + usize::from(is_quoted), at + field.len() + marks);
         // Otherwise the mark that ends the field is missing, or is not the end of it.
         if !matches!(lines.bytes().get(end), None | Some(b',')) || end > lines.bytes().len() {
+            // A field before, in which a mark is at a wrong place, can seem to reach the end of the line.
+            let at = at.min(lines.bytes().len());
             let found = quoted(&lines.bytes()[at..]);
             return Err(lines.malformed(at, "a quotation mark at the end of a quoted field", &found));
         }
