@@ -26,7 +26,7 @@ const PRIORITY_CLASS: &str = "kueue.x-k8s.io/priority-class";
 
 /// Adds the controllers of the files that have pods to make.
 pub fn controllers(builder: &mut Builder<'_>, cluster: &mut Cluster) {
-    let (mut done, mut leaving, mut paused, mut nowhere) = (0, 0, 0, 0);
+    let (mut done, mut leaving, mut paused, mut idle, mut nowhere) = (0, 0, 0, 0, 0);
     for (index, object) in builder.manifests.objects.iter().enumerate() {
         let is_queued = object.kind == Kind::QueuedWorkload;
         if !object.kind.is_controller() && !is_queued {
@@ -54,6 +54,11 @@ pub fn controllers(builder: &mut Builder<'_>, cluster: &mut Cluster) {
         let has_pods = !children.is_empty();
         if !has_pods && at(&object.value, &["spec", "paused"]) == Some(&Value::Bool(true)) {
             paused += 1;
+            continue;
+        }
+        let parallelism = at(&object.value, &["spec", "parallelism"]);
+        if !has_pods && object.kind == Kind::Job && count(parallelism, 1) == 0 {
+            idle += 1;
             continue;
         }
         let Some(mut controller) = controller(builder, index, object, cluster) else { continue };
@@ -84,6 +89,7 @@ pub fn controllers(builder: &mut Builder<'_>, cluster: &mut Cluster) {
     builder.unused.left_out("the work is done", done);
     builder.unused.left_out("it is being deleted, so it makes no pods", leaving);
     builder.unused.left_out("the Deployment is paused and has no ReplicaSet", paused);
+    builder.unused.left_out("the `parallelism` of the Job is 0, so it makes no pods", idle);
 }
 
 fn at<'v>(value: &'v Map<String, Value>, path: &[&str]) -> Option<&'v Value> {
@@ -408,10 +414,13 @@ impl<'m> Maker<'_, 'm> {
     }
 }
 
-/// The number of pods of a Job that must still succeed, and how many of them may run at a time, if not all. `object` has
-/// the status of the Job.
+/// The number of pods of a Job that must still succeed, and how many of them may run at a time, if not all. A Job with a
+/// `parallelism` of 0 makes none for now. `object` has the status of the Job.
 pub fn pods_left(spec: &Map<String, Value>, object: Option<&Object>) -> (u32, Option<u32>) {
     let parallelism = count(spec.get("parallelism"), 1);
+    if parallelism == 0 {
+        return (0, None);
+    }
     let completions = spec.get("completions").map(|value| count(Some(value), 1));
     // Without `completions`, the job has as many pods as may run at a time.
     let left = completions.map_or(parallelism, |all| all.saturating_sub(object.map_or(0, succeeded)));
