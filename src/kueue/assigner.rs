@@ -11,6 +11,7 @@ use super::fungibility::{Fitness, PreemptionMode};
 use super::names::{FlavorId, FlavorResource, ResourceId};
 use super::objects::{BorrowPolicy, Effect, NodeSelectorTerm, ReclaimWithinCohort};
 use super::preemption::{Possibility, possibility};
+use super::quantity::MOST;
 use super::queue::QueueId;
 use super::reason::{FlavorReason, QuotaReason, RuledOut};
 use super::topology::{Occupancy, Requests};
@@ -55,8 +56,11 @@ pub(crate) fn assign(cluster: &mut Cluster, asking: &Asking<'_>, counts: Option<
     for index in 0..pod_sets {
         let pod_set = &cluster.workload(asking.id).pod_sets[index];
         let count = counts.map_or(pod_set.count, |counts| counts[index]);
-        let mut requests: Requests =
-            pod_set.requests.iter().map(|(resource, amount)| (*resource, amount * i64::from(count))).collect();
+        let mut requests: Requests = pod_set
+            .requests
+            .iter()
+            .map(|(resource, amount)| (*resource, amount.saturating_mul(i64::from(count)).min(MOST)))
+            .collect();
         count_slots(cluster, queue, count, &mut requests);
         let assigned = assign_pod_set(cluster, asking, index, count, &requests, &assignment);
         let failed = assigned.flavors.is_empty() && !requests.is_empty();

@@ -8,7 +8,7 @@ use super::cluster::Cluster;
 use super::manager::{Kueue, SpecError};
 use super::names::{FlavorId, FlavorResource};
 use super::objects::WorkloadSpec;
-use super::quantity::amount_of;
+use super::quantity::{MOST, amount_of};
 use super::topology::TopologyPlacement;
 use super::workload::{Admission, PlacedPods, WorkloadId, WorkloadState, placed_pods};
 use dryrack_kubernetes::object::Quantity;
@@ -48,7 +48,8 @@ impl Kueue {
                 let pair = cluster.names.add_pair(flavor, id);
                 cluster.tree.know_pair(pair, id);
                 let used = held.usage.get(resource).map_or(0, |amount| amount_of(resource, *amount));
-                *usage.entry(pair).or_default() += used;
+                let usage = usage.entry(pair).or_default();
+                *usage = usage.saturating_add(used).min(MOST);
                 flavors.insert(id, FlavorChoice { flavor, mode: Mode::Fit, tried: None, borrow: 0 });
             }
             let with_topology = flavors.values().map(|choice: &FlavorChoice| choice.flavor);

@@ -7,6 +7,9 @@ pub fn amount_of(resource: &str, quantity: Quantity) -> i64 {
     if resource == "cpu" { quantity.milli_value() } else { quantity.value() }
 }
 
+/// The most of a resource that one workload counts as asking for, 64 PiB of memory. It leaves room for the sum of many.
+pub const MOST: i64 = 1 << 56;
+
 /// The amount of a resource as Kueue writes it in messages.
 pub fn amount_text(resource: &str, amount: i64) -> String {
     let is_binary = matches!(resource, "memory" | "ephemeral-storage") || resource.starts_with("hugepages-");

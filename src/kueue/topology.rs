@@ -141,7 +141,8 @@ impl Topology {
                 let leaf = &mut topology.domains[leaf.0 as usize];
                 leaf.nodes.push(index);
                 for (resource, quantity) in &node.capacity {
-                    *leaf.free.entry(names.add_resource(resource)).or_default() += amount_of(resource, *quantity);
+                    let free = leaf.free.entry(names.add_resource(resource)).or_default();
+                    *free = free.saturating_add(amount_of(resource, *quantity));
                 }
             }
         }

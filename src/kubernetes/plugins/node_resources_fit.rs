@@ -48,16 +48,25 @@ fn score_node(pod: &PodInfo, node: &NodeInfo, strategy: &ScoringStrategy) -> i64
     });
     match &strategy.kind {
         Strategy::LeastAllocated => mean(shares.map(|(used, capacity, weight)| {
-            let score = if used > capacity { 0 } else { (capacity - used) * MAX_NODE_SCORE / capacity };
+            let score = if used > capacity { 0 } else { part(capacity - used, capacity, MAX_NODE_SCORE) };
             (score, weight)
         })),
         Strategy::MostAllocated => {
-            mean(shares.map(|(used, capacity, weight)| (used.min(capacity) * MAX_NODE_SCORE / capacity, weight)))
+            mean(shares.map(|(used, capacity, weight)| (part(used.min(capacity), capacity, MAX_NODE_SCORE), weight)))
         }
         Strategy::RequestedToCapacityRatio(shape) => rounded_mean(shares.map(|(used, capacity, weight)| {
-            let utilization = if used > capacity { MAX_UTILIZATION } else { used * MAX_UTILIZATION / capacity };
+            let utilization = if used > capacity { MAX_UTILIZATION } else { part(used, capacity, MAX_UTILIZATION) };
             (on_shape(shape, utilization), weight)
         })),
+    }
+}
+
+/// How much of `all` the amount is, if the capacity is all of it; rounded down. The amount is at most the capacity.
+fn part(amount: i64, capacity: i64, all: i64) -> i64 {
+    match amount.checked_mul(all) {
+        Some(product) => product / capacity,
+        // Only of more than 90 PB. kube-scheduler's number wraps around there.
+        None => (i128::from(amount) * i128::from(all) / i128::from(capacity)) as i64,
     }
 }
 
@@ -72,7 +81,7 @@ fn used_with(pod: &PodInfo, node: &NodeInfo, resource: &Resource) -> Option<(i64
         Resource::Extended(_) => node.requested.get(resource),
     };
     let capacity = node.shape.allocatable.get(resource);
-    (capacity != 0).then_some((used + request, capacity))
+    (capacity != 0).then_some((used.saturating_add(request), capacity))
 }
 
 /// The weighted mean, rounded down; 0 for an empty list.
@@ -109,4 +118,17 @@ fn on_shape(shape: &[(i64, i64)], utilization: i64) -> i64 {
         before = Some((at, score));
     }
     before.map_or(0, |(_, score)| score)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::part;
+
+    /// Half of a node is half of the score, whatever its size is.
+    #[test]
+    fn the_part_of_a_large_amount_is_exact() {
+        for capacity in [2, 16 << 30, 1 << 60, i64::MAX - 1] {
+            assert_eq!((part(capacity / 2, capacity, 100), part(capacity, capacity, 100)), (50, 100), "{capacity}");
+        }
+    }
 }

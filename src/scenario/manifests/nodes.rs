@@ -59,7 +59,7 @@ pub(super) fn tell_shared(nodes: &[(Node, Span)], report: &mut Report) {
         .collect();
     let Some((first, _, span)) = shared.first() else { return };
     let all: i64 = shared.iter().map(|(node, ..)| gpus(node)).sum();
-    let real: i64 = shared.iter().map(|(node, replicas, _)| (gpus(node) + replicas - 1) / replicas).sum();
+    let real: i64 = shared.iter().map(|(node, replicas, _)| (gpus(node) - 1) / replicas + 1).sum();
     let which = match shared.len() {
         1 => format!("node `{}` shares", first.metadata.name),
         count => format!("node `{}` and {} more share", first.metadata.name, count - 1),
