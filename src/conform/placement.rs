@@ -252,6 +252,7 @@ fn node(worker: &RecordedWorker) -> Result<NodeSpec, String> {
         reserved: Reserved { ram: Bytes::new(ram), gpu_memory: Bytes::new(vram), ..Reserved::default() },
         ..NodeShape::of(MilliCpu::ZERO, Bytes::new(worker.ram), gpus)
     };
+    shape.check_size().map_err(|fault| format!("worker {}: {fault}", worker.id))?;
     Ok(NodeSpec { name: Arc::clone(&worker.name), shape: Arc::new(shape) })
 }
 

@@ -182,6 +182,7 @@ impl ParsedRecord {
     fn of(record: &Record) -> Result<ParsedRecord, String> {
         let mut names: Vec<&str> = Vec::new();
         let (mut requirements, mut scaling) = (Vec::new(), Vec::new());
+        let mut last = 0;
         for step in &record.events {
             let (round, name) = match step {
                 Step::Submit { round, name, nodes, resources, service, .. } => {
@@ -207,6 +208,10 @@ impl ParsedRecord {
             if *round >= record.round_dt_s.len() {
                 return Err(format!("round {round} is after the last"));
             }
+            if *round < last {
+                return Err(format!("round {round} comes after round {last}"));
+            }
+            last = *round;
         }
         let fleet = &record.fleet;
         if fleet.hosts > 10_000 || fleet.memory_gib > 1 << 20 || record.round_dt_s.iter().any(|secs| *secs > 1 << 32) {

@@ -66,7 +66,8 @@ fn check(record: &Record) -> Result<(), String> {
         return Err("time_window_s and eval_every_s must be at least 1".to_string());
     }
     let latest = 1u64 << 32;
-    if record.time_window_s.max(record.horizon_s).max(record.eval_every_s) > latest {
+    let fires = record.answer.values().filter_map(|answer| answer.fire_s).max().unwrap_or(0);
+    if record.time_window_s.max(record.horizon_s).max(record.eval_every_s).max(fires) > latest {
         return Err(format!("times are of at most {latest} seconds"));
     }
     if record.min_gpu_utilization > 100 {

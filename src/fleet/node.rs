@@ -280,6 +280,10 @@ impl NodeShape {
         if self.power.is_some_and(|power| power.busy < power.idle) {
             return Err("a node that draws less power when busy than at rest");
         }
+        let Reserved { cpu, ram, gpu_memory } = self.reserved;
+        if cpu > NodeShape::MOST_CPU || ram > NodeShape::MOST_RAM || gpu_memory > NodeShape::MOST_GPU_MEMORY {
+            return Err("a node that reserves more than a node can have");
+        }
         Ok(())
     }
 

@@ -187,7 +187,7 @@ fn of_sets(node: NodeId, fleet: &Fleet, sets: &[TaskSet], parts: &[&Part]) -> Re
     let places = parts.iter().map(|part| set_of(sets, part)).collect::<Result<Vec<usize>, LineFault>>()?;
     let ram_of =
         |(part, place): (&&Part, &usize)| sets[*place].task.ram.get().saturating_mul(part.tasks.unwrap_or(1)).min(MOST);
-    let ram = parts.iter().zip(&places).map(ram_of).sum::<u64>();
+    let ram = parts.iter().zip(&places).map(ram_of).fold(0, u64::saturating_add);
     for (part, place) in parts.iter().zip(places.iter().copied()) {
         check_gpus(shape, part)?;
         let set = &sets[place];

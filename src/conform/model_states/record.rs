@@ -67,11 +67,22 @@ pub struct RowRecord {
     pub gpus: Vec<u16>,
 }
 
+/// Far later than any record ends, about 136 years.
+const LATEST_MS: u64 = 1000 << 32;
+
 impl Sequence {
     /// Checks that the record contains everything that the control plane needs.
     pub fn check(&self) -> Result<(), String> {
         let models: BTreeSet<&str> = self.models.iter().map(|model| &*model.name).collect();
         let workers: BTreeSet<&str> = self.workers.iter().map(|worker| &*worker.name).collect();
+        for worker in &self.workers {
+            worker.spec().shape.check_size().map_err(|fault| format!("worker {}: {fault}", worker.name))?;
+        }
+        let computes = self.models.iter().map(|model| model.computes_ms).max().unwrap_or(0);
+        let latest = self.steps.iter().map(|step| step.at_ms).max().unwrap_or(0);
+        if computes.max(latest) > LATEST_MS {
+            return Err(format!("times are of at most {LATEST_MS} milliseconds"));
+        }
         let mut last = 0;
         for (number, step) in self.steps.iter().enumerate() {
             let fault = |text: &str| Err(format!("step {number}: {text}"));

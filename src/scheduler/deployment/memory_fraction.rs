@@ -107,7 +107,7 @@ impl Question<'_> {
         if chunk > 0 {
             aside += chunk.max(FEWEST_TOKENS) as f64 * ACTIVATION_OF_TOKEN;
         }
-        aside += (tensor * self.pipeline(kind)) as f64 / 8.0 * GIB_IN_MIB;
+        aside += tensor as f64 * self.pipeline(kind) as f64 / 8.0 * GIB_IN_MIB;
         if self.arguments.flag("enable-dp-attention") {
             let data = self.number(&["dp-size", "data-parallel-size", "dp"]).unwrap_or(1) as f64;
             let large = if batch > LARGE_BATCH { GRAPH_OF_ATTENTION / 2.0 } else { 0.0 };
