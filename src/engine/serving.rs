@@ -83,7 +83,11 @@ impl Services {
             warm_up: limits.warm_up.unwrap_or(SimTime::ZERO),
             next: 0,
             arrivals: Vec::new(),
-            free_clients: (0..serving.clients.unwrap_or(0)).map(|_| arrival.at).collect(),
+            // Each client sends at least one request, so there is no need for more clients than requests.
+            free_clients: (0..serving.clients.unwrap_or(0) as usize)
+                .take(serving.requests.len())
+                .map(|_| arrival.at)
+                .collect(),
             first_tokens: Vec::new(),
             waiting: VecDeque::new(),
             replicas: BTreeMap::new(),

@@ -13,6 +13,9 @@ const WEIGHT: u64 = 1_000_000;
 /// The largest weight, in millionths. The bound keeps the sum of a week's weights from overflowing.
 const MAX_WEIGHT: u64 = 1_000_000 * WEIGHT;
 
+/// The fewest arrivals, on average, in a quiet and a busy time together. With fewer, it takes long to draw the next one.
+const LEAST_OF_CYCLE: f64 = 1e-4;
+
 /// When jobs arrive, and how many arrive together.
 pub(super) struct ArrivalPattern {
     pub arrivals: Arrivals,
@@ -139,8 +142,15 @@ fn process(Entry { key, key_span, value: inner }: &Entry, report: &mut Report) -
                 let lasts = lasts.and_then(|tree| positive(tree, report));
                 Some(Spell { gap: gap?.0, lasts: lasts? })
             };
-            let (quiet, busy) = (spell(quiet, quiet_for), spell(busy, busy_for));
-            Some(Arrivals::Bursty { quiet: quiet?, busy: busy? })
+            let (quiet, busy) = (spell(quiet, quiet_for)?, spell(busy, busy_for)?);
+            let in_spell = |spell: Spell| spell.lasts.as_secs_f64() / spell.gap.as_secs_f64();
+            if in_spell(quiet) + in_spell(busy) < LEAST_OF_CYCLE {
+                let message = "a quiet and a busy time together are too short for their rates: they have fewer than one \
+                               arrival in 10,000";
+                report.error_with_help(inner.span, message, "write longer times, or `{poisson: 10/h}`");
+                return None;
+            }
+            Some(Arrivals::Bursty { quiet, busy })
         }
         "daily" => {
             let fields = Fields::read(inner, "daily arrivals", &["mean", "peak", "swing"], report)?;

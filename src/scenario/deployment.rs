@@ -218,6 +218,9 @@ fn categories(fields: &Fields<'_>, report: &mut Report) -> Vec<Category> {
     found
 }
 
+/// Far more layers than any model has. For each, a placement may try how many GPUs hold them.
+const MOST_LAYERS: u32 = 10_000;
+
 /// Reads `{layers: 33, layer_memory: 600MiB, fixed_memory: 1GiB, ram_offloaded: 1GiB, ram_unoffloaded: 20GiB}`.
 fn gguf(tree: &Tree, report: &mut Report) -> Option<GgufEstimate> {
     let known = ["layers", "layer_memory", "fixed_memory", "ram_offloaded", "ram_unoffloaded"];
@@ -230,7 +233,7 @@ fn gguf(tree: &Tree, report: &mut Report) -> Option<GgufEstimate> {
         report.error_with_help(fields.place(), message, format!("write all of them: `{example}`"));
     }
     Some(GgufEstimate {
-        layers: fields.count("layers", 1, report)?,
+        layers: fields.count_up_to("layers", MOST_LAYERS, report)?,
         layer_memory: fields.value("layer_memory", report)?,
         fixed_memory: fields.value("fixed_memory", report)?,
         ram_offloaded: fields.value("ram_offloaded", report)?,

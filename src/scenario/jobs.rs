@@ -90,7 +90,7 @@ const FIELDS: [&str; 40] = [
 const MAX_JOBS: usize = 1_000_000;
 const MAX_STREAMED: usize = 1_000_000_000;
 /// The largest number of replicas of a job, and of tasks of a gang.
-const MAX_REPLICAS: u32 = 100_000;
+pub(super) const MAX_REPLICAS: u32 = 100_000;
 
 /// The context in which jobs are read.
 pub(super) struct ReadContext<'s> {

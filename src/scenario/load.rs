@@ -545,16 +545,17 @@ fn with_target(profile: Arc<Profile>, traced: Option<Target>, arrivals: &[Arriva
     let tasks = |arrival: &Arrival| {
         let demand = &arrival.spec.demand;
         // A model or a job with `resources` counts as tasks without needs.
-        let mut shapes: Vec<(TaskShape, u32)> =
-            demand.kinds_of_tasks().map(|(tasks, task)| (TaskShape::of(task), tasks)).collect();
+        let replicas = u64::from(arrival.spec.replicas);
+        let of_all = |tasks: u32| u64::from(tasks) * replicas;
+        let mut shapes: Vec<(TaskShape, u64)> =
+            demand.kinds_of_tasks().map(|(tasks, task)| (TaskShape::of(task), of_all(tasks))).collect();
         if shapes.is_empty() {
-            shapes.push((TaskShape::default(), demand.tasks));
+            shapes.push((TaskShape::default(), of_all(demand.tasks)));
         }
-        let replicas = arrival.spec.replicas;
-        shapes.into_iter().flat_map(move |(shape, tasks)| std::iter::repeat_n(shape, (tasks * replicas) as usize))
+        shapes.into_iter().filter(|(_, tasks)| *tasks > 0)
     };
     let mut profile = (*profile).clone();
-    profile.scheduler.target = traced.unwrap_or_else(|| Target::of(arrivals.iter().flat_map(tasks)));
+    profile.scheduler.target = traced.unwrap_or_else(|| Target::of_counted(arrivals.iter().flat_map(tasks)));
     Arc::new(profile)
 }
 

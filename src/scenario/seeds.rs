@@ -1,10 +1,12 @@
 //! `seeds: 1..100`, and the share of the seeds for which an expectation must hold: `{…, in: ">= 95%"}`.
 
+use std::collections::BTreeSet;
+
 use dryrack_expect::{SeedShare, ShareAt, SourcePlace};
 use dryrack_units::Permille;
 use dryrack_yaml::{Entry, Node, Report, Tree, text, value};
 
-/// The largest number of seeds in a range.
+/// The largest number of seeds.
 const MAX_SEEDS: u64 = 100_000;
 
 /// Reads the seeds of a file: a range such as `1..100`, both ends included, or a list. Returns the valid seeds.
@@ -13,12 +15,17 @@ pub(super) fn seeds(tree: &Tree, report: &mut Report) -> Vec<u64> {
         if items.is_empty() {
             report.error_with_help(tree.span, "the list of seeds is empty", "write `seeds: 1..100`");
         }
-        let mut seeds: Vec<u64> = Vec::new();
+        if items.len() as u64 > MAX_SEEDS {
+            let message = format!("the list has more than {MAX_SEEDS} seeds");
+            report.error_with_help(tree.span, message, "list fewer");
+            return Vec::new();
+        }
+        let (mut seeds, mut known) = (Vec::new(), BTreeSet::new());
         for item in items {
             let Some(seed) = value::<u64>(item, report) else { continue };
-            match seeds.contains(&seed) {
-                true => report.error_with_help(item.span, format!("seed {seed} is listed twice"), "keep one"),
-                false => seeds.push(seed),
+            match known.insert(seed) {
+                true => seeds.push(seed),
+                false => report.error_with_help(item.span, format!("seed {seed} is listed twice"), "keep one"),
             }
         }
         return seeds;

@@ -123,6 +123,12 @@ impl Process<'_> {
         loop {
             self.at = self.at.saturating_add(stream.exponential(SimDuration::from_nanos(shortest as u64)));
             let hour = self.at.as_nanos() / HOUR.as_nanos() % weights.len() as u64;
+            if weights[hour as usize] == 0 {
+                // Nothing comes in this hour, so it is left out. What comes next does not depend on what was drawn for it.
+                let next = (self.at.as_nanos() / HOUR.as_nanos() + 1).saturating_mul(HOUR.as_nanos());
+                self.at = SimTime::from_nanos(next);
+                continue;
+            }
             if stream.between(0, most - 1) < weights[hour as usize] || self.at == SimTime::MAX {
                 return;
             }

@@ -133,6 +133,17 @@ impl<'t> Fields<'t> {
         Some(number)
     }
 
+    /// A whole number from 1 to `most`.
+    pub fn count_up_to(&self, key: &str, most: u32, report: &mut Report) -> Option<u32> {
+        let number = self.count(key, 1, report)?;
+        if number > most {
+            let message = format!("`{key}` of {} must be at most {most}", self.what);
+            report.error_with_help(self.get(key)?.span, message, format!("write {most} or less"));
+            return None;
+        }
+        Some(number)
+    }
+
     /// Reports an error if the map has more than one of these keys.
     pub fn exclusive(&self, keys: &[&str], because: &str, report: &mut Report) {
         let given: Vec<&Entry> = self.entries.iter().filter(|entry| keys.contains(&entry.key.as_str())).collect();
