@@ -36,6 +36,7 @@ mod diagnostics;
 mod disks;
 mod explained;
 mod extending;
+mod extremes;
 mod first;
 mod fit;
 mod formats;
@@ -168,6 +169,7 @@ fn main() {
         disks::trials,
         explained::trials,
         extending::trials,
+        extremes::trials,
         first::trials,
         fit::trials,
         formats::trials,
