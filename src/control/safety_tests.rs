@@ -304,6 +304,28 @@ fn a_gang_is_whole_and_on_the_nodes_that_were_picked() {
 }
 
 #[test]
+fn the_shares_and_the_memory_of_sets_are_added_up_over_their_tasks() {
+    let fleet = fleet_of(&[shape()]);
+    let set = |tasks, task| TaskSet { name: "set".into(), tasks, min_tasks: 1, task };
+    let taking = |take| {
+        let sets = [set(2, task(1, take)), set(1, TaskDemand::cpu_only(cores(1)))];
+        Demand { gang: Gang::Anywhere, ..Demand::of(Arc::<[TaskSet]>::from(sets)) }
+    };
+    let held = |take, gpus| {
+        let claim = NodeClaim { sets: Some([2, 0].into()), ..claim(0, 2, (8, 16), gpus) };
+        broken(&fleet, &taking(take), &[claim])
+    };
+    // No task of the second set is there, so the gang is torn.
+    let (memory, half) = (GpuTake::Memory(gib(10)), GpuTake::Share(GpuShare::new(500)));
+    assert_eq!(
+        (held(memory, vec![part(0, 0, 20)]), held(half, vec![part(0, 1000, 78)])),
+        (vec![GangTorn], vec![GangTorn])
+    );
+    assert!(held(memory, vec![part(0, 0, 19)]).contains(&RequirementUnmet));
+    assert!(held(half, vec![part(0, 999, 78)]).contains(&RequirementUnmet));
+}
+
+#[test]
 fn a_claim_of_sets_holds_what_the_tasks_of_each_set_ask_for() {
     let mut mixed = shape();
     mixed.gpus[3].model = "b".into();
@@ -344,16 +366,6 @@ fn a_claim_of_sets_holds_what_the_tasks_of_each_set_ask_for() {
         assert_eq!(with(&anywhere, change), [RequirementUnmet], "row {row}");
     }
     assert_eq!(with(&anywhere, &|claim| claim.sets = None), [RequirementUnmet, GangTorn]);
-    // Shares and memory are added up over the tasks.
-    let taking = |take| sets(Gang::Anywhere, vec![set(2, 1, task(1, take)), set(1, 1, TaskDemand::cpu_only(cores(1)))]);
-    let held = |take, gpus| broken(&fleet, &taking(take), &[of(0, &[2, 0], (8, 16), gpus)]);
-    let (memory, half) = (GpuTake::Memory(gib(10)), GpuTake::Share(GpuShare::new(500)));
-    assert_eq!(
-        (held(memory, vec![part(0, 0, 20)]), held(half, vec![part(0, 1000, 78)])),
-        (vec![GangTorn], vec![GangTorn])
-    );
-    assert!(held(memory, vec![part(0, 0, 19)]).contains(&RequirementUnmet));
-    assert!(held(half, vec![part(0, 999, 78)]).contains(&RequirementUnmet));
     // From the least number of tasks on, and on one node or each on a node of its own if the gang asks for that.
     let fewer = of(0, &[1, 1], (8, 16), whole(&[0, 3]));
     let lone = of(0, &[0, 1], (4, 8), whole(&[3]));

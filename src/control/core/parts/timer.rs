@@ -214,4 +214,11 @@ mod tests {
             assert_eq!([9, 10, 11].map(|second| timers.may_be_due(SimTime::from_secs(second))), [false, true, true]);
         }
     }
+
+    #[test]
+    fn a_person_is_told_what_is_due() {
+        let (node, job) = (NodeId::new(0), JobId::new(0));
+        let said = [Timer::Evict { node, epoch: 0 }, Timer::DependencyJudged { job }].map(Timer::reason);
+        assert_eq!(said, ["a node's eviction", "a job that waited for others"]);
+    }
 }

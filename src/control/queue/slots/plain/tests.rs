@@ -100,6 +100,18 @@ fn a_reservation_takes_whole_slots_of_its_nodes() {
     assert_eq!(slots(&outwards.plain)[1], (60, 300, vec![0, 2]));
 }
 
+/// The bits of 130 nodes are in three words.
+#[test]
+fn a_slot_that_is_split_keeps_the_free_nodes_of_all_words() {
+    let mut both = Both::new(at(0), options(Rounding::Down, Outlook::FromNow), 130);
+    both.reserve(0, 600, &[0, 64, 128]);
+    both.reserve(300, 600, &[63, 127, 129]);
+    both.reserve(120, 60, &[1, 65]);
+    both.reserve(1200, 60, &[2, 66, 126]);
+    assert_eq!(both.free_for(120, 60, &[0, 1, 63, 64, 65, 127, 128, 129]).0, [63, 127, 129]);
+    assert_eq!(both.free_for(1200, 60, &[0, 2, 66, 126, 129]).0, [0, 129]);
+}
+
 #[test]
 fn a_job_gets_nodes_that_are_free_for_its_whole_length() {
     let mut both = Both::new(at(0), options(Rounding::Down, Outlook::FromNow), 3);
