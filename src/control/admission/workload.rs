@@ -95,7 +95,11 @@ impl Terms {
 
     /// Adds the terms to a pod.
     pub fn complete(&self, pod: &mut Pod) {
-        pod.spec.node_selector.extend(self.node_selector.clone());
+        // A label that the pod itself asks for stays. Kueue chooses no flavor that differs in it, but a saved cluster may be
+        // edited.
+        for (key, value) in &self.node_selector {
+            pod.spec.node_selector.entry(Arc::clone(key)).or_insert_with(|| Arc::clone(value));
+        }
         pod.spec.tolerations.extend(self.tolerations.iter().cloned());
     }
 }
