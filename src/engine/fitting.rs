@@ -119,7 +119,13 @@ fn fleet_at(rehearsal: &Rehearsal, at: Option<SimTime>) -> Fleet {
     let part = match at {
         Some(_) => part,
         // Without a time, keep only the declared nodes and drop everything that happens in the first instant.
-        None => Rehearsal { arrivals: Vec::new(), cancellations: Vec::new(), scalings: Vec::new(), ..part },
+        None => Rehearsal {
+            arrivals: Vec::new(),
+            cancellations: Vec::new(),
+            scalings: Vec::new(),
+            faults: Vec::new(),
+            ..part
+        },
     };
     let part = Rehearsal { evaluations: Vec::new(), ..part };
     let mut records = Records::default();

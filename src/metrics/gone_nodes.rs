@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use dryrack_engine::{Fault, NodeTurn, Rehearsal};
-use dryrack_fleet::{NodeShape, NodeSpec, NodeState, Reserved, offer_of};
+use dryrack_fleet::{KubernetesNode, NodeShape, NodeSpec, NodeState, Reserved, offer_of};
 use dryrack_ids::NodeId;
 use dryrack_units::{Bytes, MilliCpu, SimTime};
 
@@ -49,12 +49,17 @@ pub(super) fn without_gone(rehearsal: &Rehearsal, end: SimTime) -> Cow<'_, Rehea
     let mut left = rehearsal.clone();
     for id in gone {
         let node = &mut left.nodes[id.index()];
+        // A Node object states what pods may use of it by itself.
+        let of_nothing = |object: &Arc<KubernetesNode>| {
+            Arc::new(KubernetesNode { status: KubernetesNode::default().status, ..KubernetesNode::clone(object) })
+        };
         let shape = NodeShape {
             cpu: MilliCpu::ZERO,
             ram: Bytes::ZERO,
             reserved: Reserved::default(),
             gpus: Vec::new(),
             devices: Vec::new(),
+            kubernetes: node.spec.shape.kubernetes.as_ref().map(of_nothing),
             ..NodeShape::clone(&node.spec.shape)
         };
         node.spec = NodeSpec { name: Arc::clone(&node.spec.name), shape: Arc::new(shape) };
