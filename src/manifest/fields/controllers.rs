@@ -25,10 +25,8 @@ const JOB_SPEC: Fields = Fields::of(
     ],
 )
 .requires(&["template"])
-.unused(
-    "managedBy manualSelector podReplacementPolicy selector ttlSecondsAfterFinished backoffLimitPerIndex \
-     maxFailedIndexes podFailurePolicy successPolicy",
-);
+.unused("manualSelector podReplacementPolicy selector ttlSecondsAfterFinished")
+.unfollowed("managedBy backoffLimitPerIndex maxFailedIndexes podFailurePolicy successPolicy");
 
 const JOB_STATUS: Fields = Fields::of(
     "the status of a job",
