@@ -26,6 +26,7 @@ pub(super) fn label_nodes(file: &Fields<'_>, profile: &Profile, world: &mut Worl
         let list = file.get("slurm").and_then(|tree| tree.get(list));
         list.and_then(|tree| named(tree, name)).map_or(file.place(), |tree| tree.span)
     };
+    refuse_empty_lists(file, report);
     for partition in &slurm.partitions {
         let of = (typed("partitions", &partition.name), "partition", &*partition.name);
         label(&partition.nodes, of, partition_label(&partition.name), world, report);
@@ -36,6 +37,20 @@ pub(super) fn label_nodes(file: &Fields<'_>, profile: &Profile, world: &mut Worl
         let nodes = label(&reservation.nodes, of, reservation_label(&reservation.name), world, report);
         refuse_overlap((reservation, &nodes), (&reserved, of.0), world, report);
         reserved.push((reservation, nodes));
+    }
+}
+
+/// Refuses a partition or a reservation with an empty list of nodes. A list that is absent means all nodes.
+fn refuse_empty_lists(file: &Fields<'_>, report: &mut Report) {
+    for (list, what) in [("partitions", "partition"), ("reservations", "reservation")] {
+        let listed = file.get("slurm").and_then(|tree| tree.get(list)).map(|tree| &tree.node);
+        let Some(Node::List(items)) = listed else { continue };
+        for nodes in items.iter().filter_map(|item| item.get("nodes")) {
+            if matches!(&nodes.node, Node::List(names) if names.is_empty()) {
+                let message = format!("this {what} has no nodes");
+                report.error_with_help(nodes.span, message, "write `[n1, n2]`, or leave `nodes` out for all nodes");
+            }
+        }
     }
 }
 
