@@ -659,7 +659,11 @@ fn what_was_not_run_for_want_of_data_is_told_in_one_line() {
 }
 
 /// Scenarios of objects that are left out, and the warnings that say so.
-const LEFT_OUT: [(&str, &[&str]); 2] = [
+const LEFT_OUT: [(&str, &[&str]); 3] = [
+    (
+        "job-with-parallelism-0-makes-no-pods.yaml",
+        &["the `parallelism` of the Job is 0, so it makes no pods: 1 object"],
+    ),
     ("kueue-deactivated-workload-is-not-admitted.yaml", &["are each deactivated, so Kueue does not admit it"]),
     (
         "pod-being-deleted-keeps-its-gpus-for-its-grace-period.yaml",

@@ -6,9 +6,14 @@
 //! because its build is slower) and within 2 GB.
 
 use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
 use dryrack_apiserver::{Limits, Server};
+use dryrack_engine::{Progress, Runaway};
+use dryrack_event::{Event, Input, Sink};
 use dryrack_expression::{Expression, Type, Value};
 use dryrack_import::{
     ClusterSource, Names, import_dstack, import_gpustack_pages, import_gpustack_store, import_kubernetes,
@@ -16,10 +21,13 @@ use dryrack_import::{
 use dryrack_live::clock::Clock;
 use dryrack_live::probe::{AnswersOf, gpu_indices, host_list, read_answers};
 use dryrack_profile::{check_profile, load_profile};
+use dryrack_rehearse::rehearse;
 use dryrack_report::{LogReader, read_log};
-use dryrack_scenario::{Options, load_plan, load_text};
-use dryrack_scheduler::{order_variables, placement_variables};
+use dryrack_scenario::{Loaded, Options, load_plan, load_text};
+use dryrack_scheduler::{Caching, order_variables, placement_variables};
 use dryrack_trace::{Format, read_nodes, read_requests, read_tasks, read_usage_csv};
+use dryrack_units::SimTime;
+use dryrack_workload::Arrival;
 use dryrack_yaml::Diagnostics;
 use tempfile::TempDir;
 
@@ -33,8 +41,9 @@ pub struct Target {
     pub longest: usize,
 }
 
-pub const TARGETS: [Target; 11] = [
+pub const TARGETS: [Target; 12] = [
     Target { name: "scenario", read: scenario, longest: 4096 },
+    Target { name: "run", read: run, longest: 4096 },
     Target { name: "profile", read: profile, longest: 4096 },
     Target { name: "plan", read: plan, longest: 2048 },
     Target { name: "expression", read: expression, longest: 512 },
@@ -103,6 +112,72 @@ fn scenario(input: &[u8]) {
             assert!(diagnostics.has_errors());
             check_places("fuzzed.yaml", text, &diagnostics);
         }
+    }
+}
+
+/// Runs a scenario that its reader accepts, if it is small, and computes all metrics.
+fn run(input: &[u8]) {
+    let Some(text) = text(input) else { return };
+    let loaded = load_text("fuzzed.yaml", text, Path::new("nowhere"), &Options::default());
+    let Ok(Loaded { mut rehearsal, expectations, outside: None, streamed: None, .. }) = loaded else { return };
+    let tasks = |arrival: &Arrival| u64::from(arrival.spec.demand.tasks) * u64::from(arrival.spec.replicas);
+    let all = rehearsal.arrivals.iter().map(tasks).fold(0, u64::saturating_add);
+    if rehearsal.nodes.len() > 100 || rehearsal.arrivals.len() > 500 || all > 2000 {
+        return;
+    }
+    rehearsal.until = Some(rehearsal.until.map_or(LATEST, |until| until.min(LATEST)));
+    let progress = Progress::default();
+    let mut records = Records { left: 20_000, progress: &progress };
+    let (end, has_ended) = mpsc::channel::<()>();
+    let ran = std::thread::scope(|scope| {
+        let progress = &progress;
+        scope.spawn(move || {
+            if has_ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+                progress.stop();
+            }
+        });
+        let ran = catch_unwind(AssertUnwindSafe(|| {
+            let sinks: Vec<&mut dyn Sink> = vec![&mut records];
+            let rehearsed = rehearse(&rehearsal, expectations, progress, Caching::On, sinks);
+            rehearsed.run_metrics.metrics();
+        }));
+        drop(end);
+        ran
+    });
+    // A run that was stopped is no fault.
+    if let Err(cause) = ran
+        && !cause.is::<Runaway>()
+    {
+        resume_unwind(cause);
+    }
+}
+
+/// The end of a run, and the longest time of the clock for it.
+const LATEST: SimTime = SimTime::from_secs(30 * 86_400);
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Stops a run that has many records.
+struct Records<'p> {
+    left: u64,
+    progress: &'p Progress,
+}
+
+impl Records<'_> {
+    fn count(&mut self) {
+        self.left = self.left.saturating_sub(1);
+        if self.left == 0 {
+            self.progress.stop();
+        }
+    }
+}
+
+impl Sink for Records<'_> {
+    fn input(&mut self, _: u64, _: SimTime, _: &Input) {
+        self.count();
+    }
+
+    fn event(&mut self, _: u64, _: SimTime, _: &Event) {
+        self.count();
     }
 }
 
