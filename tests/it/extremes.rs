@@ -13,7 +13,7 @@ trials! {
 
 /// The command that reads a file.
 fn command(name: &str) -> &'static str {
-    let by_end = [(".plan.yaml", "plan"), (".replay.jsonl", "replay"), (".conform.jsonl", "conform"), (".yaml", "run")];
+    let by_end = [(".plan.yaml", "plan"), (".replay", "replay"), (".conform", "conform"), (".yaml", "run")];
     by_end.iter().find(|(end, _)| name.ends_with(end)).map(|(_, command)| *command).expect("a known end of a name")
 }
 
