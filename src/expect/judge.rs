@@ -141,8 +141,12 @@ impl Judge {
                 let tally = Tally::new(*mode, *window);
                 (Watch::State { tally, history: History::default(), broken_by: None }, *window, Some(*subject))
             }
-            ExpectationKind::Count { subject, window, .. } => {
+            ExpectationKind::Count { subject, window, preempted_by, .. } => {
                 self.counts.push(index);
+                // It is judged only if one of these jobs exists.
+                for job in preempted_by.iter().flat_map(|jobs| jobs.iter()) {
+                    self.by_job.entry(*job).or_default();
+                }
                 self.follow_all |= matches!(subject, Some(Subject::Node(_) | Subject::Gpu(_)));
                 (Watch::Count { count: 0, instants: Vec::new() }, *window, *subject)
             }
@@ -468,6 +472,16 @@ impl Judge {
         let subjects = [subject, landmark.map(|landmark| landmark.subject)];
         if let Some(absent) = subjects.into_iter().flatten().find(|subject| !self.fold.exists(*subject)) {
             return Some(self.never_existed(absent, horizon));
+        }
+        // Jobs that a node holds, or for which others are preempted.
+        let others = match what {
+            ExpectationKind::State { of, .. } => of.as_deref(),
+            ExpectationKind::Count { preempted_by, .. } => preempted_by.as_deref(),
+            _ => None,
+        };
+        let is_absent = |job: &JobId| !self.fold.exists(Subject::Job(*job));
+        if let Some([first, ..]) = others.filter(|jobs| jobs.iter().all(is_absent)) {
+            return Some(self.never_existed(Subject::Job(*first), horizon));
         }
         if let Some(landmark) = landmark {
             return Some(format!("`{}` never happened {}", landmark_text(&landmark, &self.names), ending(horizon)));

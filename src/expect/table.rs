@@ -421,6 +421,42 @@ fn events_are_counted_in_their_window() {
 }
 
 #[test]
+fn a_node_holds_jobs_and_jobs_preempt_others_only_if_they_come() {
+    use Mode::Never;
+    use Window::Unstated;
+    let never_submitted = "ghost was never submitted";
+    let holds_none = |jobs: &[usize]| {
+        let state = State::Holding(Comparison::AtLeast(1));
+        let ExpectationKind::State { subject: _, mode, on, blocks, because, replicas, window, .. } =
+            says(GHOST, Never, state, Unstated)
+        else {
+            unreachable!("it is about a state")
+        };
+        let of = Some(jobs.iter().map(|job| JobId::new(*job)).collect());
+        let subject = Subject::Node(NodeId::new(ALPHA));
+        ExpectationKind::State { subject, state, mode, on, blocks, because, replicas, of, window }
+    };
+    let preempts_none = |jobs: &[usize]| {
+        let ExpectationKind::Count { event, subject, because, whose, is, window, .. } =
+            count(EventName::Preempted, Some(Subject::Job(JobId::new(CHAT))), Comparison::Exactly(0), Unstated)
+        else {
+            unreachable!("it is about a count")
+        };
+        let preempted_by = Some(jobs.iter().map(|job| JobId::new(*job)).collect());
+        ExpectationKind::Count { event, subject, because, whose, preempted_by, is, window }
+    };
+    check(
+        Horizon::Everything,
+        vec![
+            ("a node never holds a job that never came", holds_none(&[GHOST]), false, never_submitted),
+            ("a node never holds one of two jobs", holds_none(&[GHOST, LATE]), true, ""),
+            ("no preemption for a job that never came", preempts_none(&[GHOST]), false, never_submitted),
+            ("no preemption for one of two jobs", preempts_none(&[GHOST, LATE]), true, ""),
+        ],
+    );
+}
+
+#[test]
 fn what_was_never_there_and_what_was_cut_off_fails_and_says_so() {
     use Mode::{Always, Is, Never};
     use Window::*;
