@@ -122,15 +122,14 @@ impl Process<'_> {
         let shortest = gap.as_nanos() as f64 * (sum / weights.len() as f64 / most as f64);
         loop {
             self.at = self.at.saturating_add(stream.exponential(SimDuration::from_nanos(shortest as u64)));
-            let hour = self.at.as_nanos() / HOUR.as_nanos() % weights.len() as u64;
-            if weights[hour as usize] == 0 {
-                // Nothing comes in this hour, so it is left out. What comes next does not depend on what was drawn for it.
-                let next = (self.at.as_nanos() / HOUR.as_nanos() + 1).saturating_mul(HOUR.as_nanos());
-                self.at = SimTime::from_nanos(next);
-                continue;
-            }
-            if stream.between(0, most - 1) < weights[hour as usize] || self.at == SimTime::MAX {
+            let hour = self.at.as_nanos() / HOUR.as_nanos();
+            let weight = weights[(hour % weights.len() as u64) as usize];
+            if self.at == SimTime::MAX || stream.between(0, most - 1) < weight {
                 return;
+            }
+            if weight == 0 {
+                // Nothing comes in this hour, so the rest of it is left out.
+                self.at = SimTime::from_nanos((hour + 1).saturating_mul(HOUR.as_nanos()));
             }
         }
     }
@@ -201,6 +200,17 @@ mod tests {
         assert!(found.iter().all(|at| (9..17).contains(&hour(at))));
         let part = found.iter().filter(|at| hour(at) < 12).count() as f64 / total;
         assert!((part - 9.0 / 14.0).abs() < 3.0 * (45.0 / 196.0 / total).sqrt(), "{part}");
+    }
+
+    /// Only the hour in which time ends has no weight. The second arrival would be after the end of time.
+    #[test]
+    fn an_hour_without_weight_at_the_end_of_time_ends_the_list() {
+        let last = (u64::MAX / HOUR.as_nanos() % 24) as usize;
+        let mut weights = vec![1; 24];
+        weights[last] = 0;
+        let arrivals = Arrivals::Hourly { gap: SimDuration::MAX, weights };
+        let found = arrivals.times(&mut Stream::new(7, "test", 0), SimTime::ZERO, SimTime::MAX).count();
+        assert!(found < 10, "{found}");
     }
 
     /// A cycle has 2 hours with 2 arrivals per hour and 20 minutes with 40 per hour, which is 7.4286 per hour on
