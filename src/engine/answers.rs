@@ -283,9 +283,9 @@ impl Questions<'_> {
         }
     }
 
-    /// Whether an evaluation must agree with this decision. An evaluation knows no promises, and only the demand. A decision about a job
-    /// with several replicas, or about a part of a job, depends on more than the demand, so the two may differ. They also
-    /// differ if the evaluation takes the category of a model from its architecture, which a decision does not.
+    /// Whether an evaluation must agree with this decision. An evaluation knows only the demand, and no promises. A decision
+    /// about a job with several replicas, or about a part of a job, depends on more than the demand, so the two may differ.
+    /// They also differ if the evaluation takes the category of a model from its architecture, which a decision does not.
     fn is_evaluated_alike(&self, watched: &Watched) -> bool {
         let demand = self.demand(watched.attempt.job);
         let is_whole = watched.sight.gang_part == GangPart::Whole && watched.sight.demand == demand;

@@ -1,6 +1,6 @@
 //! Changes that users make to running jobs: converts `changes:` to a list for the engine, in order of time.
 
-use super::jobs::MAX_REPLICAS;
+use super::jobs::refuse_many_replicas;
 use super::kueue;
 use super::world::World;
 use dryrack_ids::JobId;
@@ -37,9 +37,7 @@ pub(super) fn read(
             report.error_with_help(fields.key_span("replicas"), "a job must keep at least one replica", help);
             continue;
         }
-        if let Some(count) = replicas.filter(|count| *count > MAX_REPLICAS) {
-            let message = format!("{count} replicas is too many; the limit is {MAX_REPLICAS}");
-            report.error_with_help(fields.key_span("replicas"), message, "write fewer replicas");
+        if replicas.is_some_and(|replicas| refuse_many_replicas(replicas, &fields, report)) {
             continue;
         }
         for (typed, span) in fields.items("job", "the name of a job", report) {

@@ -90,7 +90,7 @@ const FIELDS: [&str; 40] = [
 const MAX_JOBS: usize = 1_000_000;
 const MAX_STREAMED: usize = 1_000_000_000;
 /// The largest number of replicas of a job, and of tasks of a gang.
-pub(super) const MAX_REPLICAS: u32 = 100_000;
+const MAX_REPLICAS: u32 = 100_000;
 
 /// The context in which jobs are read.
 pub(super) struct ReadContext<'s> {
@@ -141,11 +141,18 @@ pub(super) fn asked(typed: &str, world: &mut World, report: &mut Report) -> Opti
     let fields = Fields::read_with(&tree, "a job", &known, elsewhere, report)?;
     let demand = demand::read(&fields, world, report);
     let replicas = fields.count("replicas", 1, report).unwrap_or(1);
-    if replicas > MAX_REPLICAS {
+    refuse_many_replicas(replicas, &fields, report);
+    Some((demand, replicas))
+}
+
+/// Refuses more replicas than a job may have. Returns whether there are as many.
+pub(super) fn refuse_many_replicas(replicas: u32, fields: &Fields<'_>, report: &mut Report) -> bool {
+    let are_many = replicas > MAX_REPLICAS;
+    if are_many {
         let message = format!("{replicas} replicas is too many; the limit is {MAX_REPLICAS}");
         report.error_with_help(fields.key_span("replicas"), message, "write fewer replicas");
     }
-    Some((demand, replicas))
+    are_many
 }
 
 /// Sorts the jobs, assigns their ids and adds them to the world.

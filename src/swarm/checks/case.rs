@@ -23,6 +23,14 @@ pub enum Judged {
 /// The answer of a check. `Err` says what it found.
 pub type CheckResult = Result<Judged, String>;
 
+/// The log of a world, with no more checks than a normal run has.
+pub(super) fn log_of(world: &Rehearsal) -> Vec<Record> {
+    match log_up_to_limit(world) {
+        (log, None) => log,
+        (_, Some(stopped)) => resume_unwind(stopped),
+    }
+}
+
 /// Like [`log_of`], but a run that does not end gives the log up to its limit of records, and how it was stopped.
 pub(super) fn log_up_to_limit(world: &Rehearsal) -> (Vec<Record>, Option<Box<dyn Any + Send>>) {
     let mut records = Records::default();
@@ -32,12 +40,4 @@ pub(super) fn log_up_to_limit(world: &Rehearsal) -> (Vec<Record>, Option<Box<dyn
         Err(stopped) if !stopped.is::<Runaway>() => resume_unwind(stopped),
         done => (records.0, done.err()),
     }
-}
-
-/// The log of a world, with no more checks than a normal run has.
-pub(super) fn log_of(world: &Rehearsal) -> Vec<Record> {
-    let mut records = Records::default();
-    let options = RunOptions { most_records: MOST_RECORDS_OF_A_WORLD, ..RunOptions::default() };
-    run(world, options, &mut [&mut records]);
-    records.0
 }
