@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use dryrack_apiserver::{Limits, Server};
 use dryrack_engine::{Progress, Runaway};
-use dryrack_event::{Event, Input, Sink};
 use dryrack_expression::{Expression, Type, Value};
 use dryrack_import::{
     ClusterSource, Names, import_dstack, import_gpustack_pages, import_gpustack_store, import_kubernetes,
@@ -127,7 +126,6 @@ fn run(input: &[u8]) {
     }
     rehearsal.until = Some(rehearsal.until.map_or(LATEST, |until| until.min(LATEST)));
     let progress = Progress::default();
-    let mut records = Records { left: 20_000, progress: &progress };
     let (end, has_ended) = mpsc::channel::<()>();
     let ran = std::thread::scope(|scope| {
         let progress = &progress;
@@ -137,8 +135,7 @@ fn run(input: &[u8]) {
             }
         });
         let ran = catch_unwind(AssertUnwindSafe(|| {
-            let sinks: Vec<&mut dyn Sink> = vec![&mut records];
-            let rehearsed = rehearse(&rehearsal, expectations, progress, Caching::On, sinks);
+            let rehearsed = rehearse(&rehearsal, expectations, progress, Caching::On, Vec::new());
             rehearsed.run_metrics.metrics();
         }));
         drop(end);
@@ -155,31 +152,6 @@ fn run(input: &[u8]) {
 /// The end of a run, and the longest time of the clock for it.
 const LATEST: SimTime = SimTime::from_secs(30 * 86_400);
 const PATIENCE: Duration = Duration::from_secs(2);
-
-/// Stops a run that has many records.
-struct Records<'p> {
-    left: u64,
-    progress: &'p Progress,
-}
-
-impl Records<'_> {
-    fn count(&mut self) {
-        self.left = self.left.saturating_sub(1);
-        if self.left == 0 {
-            self.progress.stop();
-        }
-    }
-}
-
-impl Sink for Records<'_> {
-    fn input(&mut self, _: u64, _: SimTime, _: &Input) {
-        self.count();
-    }
-
-    fn event(&mut self, _: u64, _: SimTime, _: &Event) {
-        self.count();
-    }
-}
 
 fn profile(input: &[u8]) {
     let path = file("profile.yaml", input);
