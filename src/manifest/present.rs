@@ -47,6 +47,10 @@ pub struct Present<'p> {
 /// Leaves out the numbers of pods that are in the files already. Notes the pods of an object that Kueue manages.
 pub fn leave_out(object: &Object, controller: &mut Controller, present: &Present<'_>) {
     let Present { own, is_managed, stated, latest } = present;
+    // An object without a template is refused. Its pods are in no set.
+    if controller.sets.is_empty() {
+        return;
+    }
     let pods = own.iter().copied().filter(|child| child.kind == Kind::Pod && !has_ended(child));
     let (leaving, alive): (Vec<&Object>, Vec<&Object>) = pods.partition(|pod| deleted(pod).is_some());
     wait_for(&leaving, controller, *latest);
