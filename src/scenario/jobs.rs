@@ -120,7 +120,7 @@ pub(super) fn read(
 ) -> Vec<JobTemplate> {
     let (mut entries, mut count) = (Vec::new(), 0);
     for tree in file.list("jobs", report) {
-        let Some(copies) = entry(tree, world, setting, setting.most() - count, report) else { continue };
+        let Some(copies) = entry(tree, world, setting, setting.most().saturating_sub(count), report) else { continue };
         count += copies.len();
         entries.push(copies);
     }
