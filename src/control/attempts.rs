@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::admission::wait_for_admission;
 use super::core::Core;
+use super::core::groups::{AfterFailure, GroupNumber};
 use super::core::nodes::noticed;
 use super::core::store::{DependencyState, Replica, ReplicaIndex, Wait};
 use super::core::timer::Timer;
@@ -38,7 +39,7 @@ pub(crate) trait Attempts: Flow {
         core.add_job(spec, line);
         if refused.is_none() {
             core.note_dependencies(job, spec);
-            core.join_deadline(job);
+            core.join_group(job);
         }
         self.submitted(core, job, refused);
     }
@@ -275,11 +276,30 @@ pub(crate) trait Attempts: Flow {
     }
 
     /// Ends all jobs of a group. Those that wait for a turn come last, so they end first.
-    fn shared_deadline_over(&mut self, core: &mut Core, group: u32) {
-        for job in core.deadlines.open(group).into_iter().rev() {
+    fn end_group(&mut self, core: &mut Core, group: GroupNumber, outcome: Outcome, because: Reason) {
+        let open: Vec<JobId> = core.groups.open(group).rev().collect();
+        for job in open {
             let replicas: Vec<ReplicaIndex> = core.store[job].replicas().collect();
             for index in replicas {
-                self.stop(core, index, Outcome::Expired, Reason::DeadlineExceeded);
+                self.stop(core, index, outcome, because);
+            }
+        }
+    }
+
+    /// Notes that an attempt has failed whose job shares its limit of retries with others. Begins another attempt, or ends
+    /// all jobs of the group, and of those that end with it.
+    fn shared_failure(&mut self, core: &mut Core, index: ReplicaIndex, (outcome, because): (Outcome, Reason)) {
+        let job = core.store[index].job;
+        let policy = core.profile.retry_of(&core.store[job].spec);
+        match core.groups.attempt_failed(job, &policy, core.now) {
+            AfterFailure::NextAttempt(at) => self.begin_again(core, index, at, because),
+            AfterFailure::EndGroup(group) => {
+                self.give_up(core, index);
+                // The others end first, so that none of them gets the turn of this one.
+                for group in core.groups.ending_with(group) {
+                    self.end_group(core, group, Outcome::Failed, Reason::BackoffLimitExceeded);
+                }
+                self.finish(core, index, outcome, Reason::BackoffLimitExceeded);
             }
         }
     }
@@ -366,6 +386,12 @@ pub(crate) trait Attempts: Flow {
         ran: SimDuration,
         again: bool,
     ) {
+        let job = core.store[index].job;
+        if outcome == Outcome::Completed
+            && let Some(group) = core.groups.attempt_completed(job, core.now)
+        {
+            core.end_pauses(group);
+        }
         if !again {
             self.finish(core, index, outcome, because);
             return;
@@ -373,9 +399,12 @@ pub(crate) trait Attempts: Flow {
         // An attempt that was lost (with its node, with its GPU, or to preemption) did not fail by itself. It counts
         // against no limit, and is retried without a pause, unless the flow has another rule.
         let is_lost = outcome == Outcome::Lost;
-        let next = if is_lost && !self.counts_as_failure(because) {
+        let shares_retries = core.store[job].spec.shared_retry.is_some();
+        let next = if is_lost && !self.counts_as_failure(because) && !(shares_retries && because == Reason::GpuLost) {
             self.forget_failures(core, index);
             Next::After(self.requeue_pause(core, because))
+        } else if shares_retries {
+            return self.shared_failure(core, index, (outcome, because));
         } else {
             let policy = core.profile.retry_of(&core.store.job_of(index).spec);
             core.store[index].retry.failed(&policy, ran)
@@ -408,7 +437,23 @@ pub(crate) trait Attempts: Flow {
         core.hold(index, (Refusal::Unfit, Histogram::of(Reason::BackingOff, core.fleet.len() as u32)));
     }
 
-    /// Starts the next attempt once its pause is over, unless its workload has lost its quota in the meantime.
+    /// Starts the next attempt once its pause is over. The pause of a group may be longer or shorter by now than when it
+    /// began.
+    fn retry_due(&mut self, core: &mut Core, index: ReplicaIndex) {
+        let replica = &core.store[index];
+        let (job, version) = (replica.job, replica.version);
+        if core.store[job].spec.shared_retry.is_some() {
+            if replica.wait != Wait::BackOff {
+                return;
+            }
+            if let Some(at) = core.groups.paused_until(job, core.now) {
+                return core.timers.set(at, Timer::RetryDue { replica: index, version });
+            }
+        }
+        self.begin_attempt(core, index);
+    }
+
+    /// Starts the next attempt, unless its workload has lost its quota in the meantime.
     fn begin_attempt(&mut self, core: &mut Core, index: ReplicaIndex) {
         if !wait_for_admission(core, index) {
             self.restart(core, index);
@@ -442,7 +487,7 @@ pub(crate) trait Attempts: Flow {
             Timer::Evict { node, .. } if self.evicts_from_silent_nodes() => self.evict(core, node),
             Timer::Evict { .. } => {}
             Timer::Deadline { replica, .. } => self.deadline_expired(core, replica),
-            Timer::RetryDue { replica, .. } => self.begin_attempt(core, replica),
+            Timer::RetryDue { replica, .. } => self.retry_due(core, replica),
             Timer::StopAgain { attempt, left } => core.stop_again(attempt, left),
             Timer::Completed { attempt } => core.free_kept(attempt, |_| true),
             Timer::PolicyCheck { replica, .. } => self.check_usage(core, replica),
@@ -454,7 +499,9 @@ pub(crate) trait Attempts: Flow {
             Timer::CheckMinimum { fleet, .. } => core.check_minimum(fleet),
             Timer::DependencyJudged { job } => self.dependency_judged(core, job),
             Timer::QuotaReleased { workload, .. } => core.admission.release_due(workload),
-            Timer::SharedDeadline { group, .. } => self.shared_deadline_over(core, group),
+            Timer::SharedDeadline { group, .. } => {
+                self.end_group(core, group, Outcome::Expired, Reason::DeadlineExceeded);
+            }
             Timer::ComputationExpired { .. }
             | Timer::CommitDue { .. }
             | Timer::NextLevel { .. }

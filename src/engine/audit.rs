@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use super::accounts::{Accounts, Standing};
 use super::audited_flavors::Flavors;
+use super::audited_retries::Retries;
 use dryrack_control::{Profile, UtilizationOptions, stated_tolerations, tolerate_state};
-use dryrack_event::{Declaration, Event, FleetFact, Input, Outcome, Phase, Sink};
+use dryrack_event::{Declaration, Event, FleetFact, Input, Outcome, Phase, Reason, Sink};
 use dryrack_fleet::{
     GpuState, InstanceState, NodeClaim, NodeShape, NodeState, Placement, RESTRICTED_CORES_LABEL, offer_of,
 };
@@ -27,6 +28,8 @@ pub struct Audit {
     treats_states_as_taints: bool,
     /// What Kueue adds to the pods that it admits.
     flavors: Flavors,
+    /// Failures that count together.
+    retries: Retries,
     /// Whether nodes of one run may share a host by using different blocks of it.
     shares_hosts: bool,
     nodes: Vec<(Arc<NodeShape>, NodeState)>,
@@ -138,7 +141,8 @@ impl Audit {
         accounts.checked()
     }
 
-    fn begins_again(&mut self, attempt: AttemptId) {
+    fn begins_again(&mut self, attempt: AttemptId, due: SimTime, because: Reason) {
+        self.retries.follows(&self.jobs[attempt.job.index()].spec, because, (self.at, due));
         let known =
             self.phases.get_mut(&(attempt.job, attempt.replica)).expect("only what was submitted is tried again");
         let ended = (attempt.number - 1, Phase::Ended);
@@ -412,7 +416,7 @@ impl Sink for Audit {
                 assert!(self.claims[attempt].touches(*node), "{attempt} frees a node that it does not hold");
                 self.free(*attempt, |other| other != *node);
             }
-            Event::Retry { attempt, .. } => self.begins_again(*attempt),
+            Event::Retry { attempt, at, because } => self.begins_again(*attempt, *at, *because),
             Event::SafetyBroken { attempt, .. } => {
                 assert!(self.historic, "{attempt} broke safety under a profile that is not historic");
                 self.unsafe_runs.push(*attempt);

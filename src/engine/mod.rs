@@ -11,6 +11,7 @@ mod answers;
 mod arrival_source;
 mod audit;
 mod audited_flavors;
+mod audited_retries;
 mod branch;
 mod checkpoints;
 mod cloud_models;

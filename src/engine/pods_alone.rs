@@ -57,6 +57,7 @@ fn tried(rehearsal: &Rehearsal, jobs: &[&JobSpec]) -> Vec<Option<Histogram>> {
             run_limit: None,
             queued: None,
             shared_deadline: None,
+            shared_retry: None,
             ..JobSpec::clone(job)
         };
         let behavior = Arc::clone(&behavior);

@@ -15,10 +15,10 @@ use dryrack_control::Profile;
 use dryrack_fleet::{KubernetesNode, NodeShape};
 use dryrack_objects::{ClusterObjects, Pod, ResourceList};
 use dryrack_rng::Stream;
-use dryrack_units::SimTime;
+use dryrack_units::{Permille, SimDuration, SimTime};
 use dryrack_workload::{
-    Arrival, Demand, DemandKind, Gang, GpuTake, JobBehavior, JobSpec, Pick, QueuedPart, QueuedPodSet, QueuedWorkload,
-    Restart, TaskDemand,
+    Arrival, Backoff, Demand, DemandKind, Gang, GpuTake, JobBehavior, JobSpec, Pick, QueuedPart, QueuedPodSet,
+    QueuedWorkload, Restart, RetryPolicy, SharedRetry, TaskDemand,
 };
 
 const GPU: &str = "nvidia.com/gpu";
@@ -38,6 +38,7 @@ pub fn draw_pod_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
     let mut world = draw_world(seed, &pool);
     if !only_queue {
         add_pods(&mut draws, &mut world);
+        share_retries(seed, &mut world);
         add_objects(seed, &mut world);
         if has_sites(seed) {
             vary_pods(seed, &mut world);
@@ -103,6 +104,32 @@ fn add_pods(draws: &mut Stream, world: &mut Rehearsal) {
     if !gangs.is_empty() {
         let workloads = gangs.into_iter().map(read).collect();
         world.objects = Some(Arc::new(ClusterObjects { workloads, ..ClusterObjects::default() }));
+    }
+}
+
+/// Lets jobs share their retries, as the pods of a Job and the Jobs of a JobSet do.
+fn share_retries(seed: u64, world: &mut Rehearsal) {
+    let mut draws = Stream::new(seed, "swarm shared retries", 0);
+    if !draws.chance(400) {
+        return;
+    }
+    let limits = [draws.between(0, 2) as u32, draws.between(2, 6) as u32, draws.between(0, 9) as u32];
+    let end_together = draws.chance(300);
+    let secs = SimDuration::from_secs;
+    let backoff = Backoff { first: secs(10), factor: Permille::new(2000), max: secs(600) };
+    for arrival in &mut world.arrivals {
+        let spec = &arrival.spec;
+        if spec.pod.is_none() || spec.restart != Restart::Never || spec.scaling.is_some() || draws.chance(400) {
+            continue;
+        }
+        let number = draws.index(limits.len());
+        let shared = SharedRetry {
+            group: format!("default/job-{number}").into(),
+            failed: number as u32 / 2,
+            ends_with: (end_together && number > 0).then(|| "default/set".into()),
+        };
+        let retry = Some(Box::new(RetryPolicy { limit: Some(limits[number]), backoff }));
+        arrival.spec = Arc::new(JobSpec { shared_retry: Some(Arc::new(shared)), retry, ..JobSpec::clone(spec) });
     }
 }
 

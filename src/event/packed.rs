@@ -215,6 +215,7 @@ impl Compact<'_> {
             pod,
             queued,
             shared_deadline,
+            shared_retry,
         } = spec;
         self.text(name);
         shared.demands.write(demand, self);
@@ -249,6 +250,9 @@ impl Compact<'_> {
         }
         if shared_deadline.is_some() {
             self.by_serde(shared_deadline);
+        }
+        if shared_retry.is_some() {
+            self.by_serde(shared_retry);
         }
     }
 
@@ -331,8 +335,8 @@ mod tests {
     use dryrack_workload::{
         Backoff, Condition, Demand, Dependency, Ending, Gang, GpuDemand, GpuSpeed, GpuTake, HeldPodSet, HeldQuota,
         IdleGpus, IdleLimit, Pick, PolicySource, QueuedPart, QueuedPodSet, QueuedTopology, QueuedWorkload, Restart,
-        RetryPolicy, RunLimit, RunTerms, Scaling, SharedDeadline, SlurmTerms, Speed, SpeedSource, Speeds, StartupOrder,
-        StopCriteria, TaskDemand, Unselectable, UtilizationOverrides,
+        RetryPolicy, RunLimit, RunTerms, Scaling, SharedDeadline, SharedRetry, SlurmTerms, Speed, SpeedSource, Speeds,
+        StartupOrder, StopCriteria, TaskDemand, Unselectable, UtilizationOverrides,
     };
 
     /// Draws both small and large numbers, because the length of the output depends on the size.
@@ -532,6 +536,9 @@ mod tests {
             shared_deadline: flags
                 .1
                 .then(|| Arc::new(SharedDeadline { group: "ns/job".into(), after: SimDuration::from_secs(60) })),
+            shared_retry: flags
+                .0
+                .then(|| Arc::new(SharedRetry { group: "ns/job".into(), failed: 1, ends_with: Some("ns/set".into()) })),
         })
     }
 

@@ -519,6 +519,9 @@ reasons! {
     DeadlineExceeded => "deadline_exceeded",
         "DeadlineExceeded: its Job was active for longer than its activeDeadlineSeconds";
     PartitionConfig => "partition_config", "PartitionConfig: asks for more cores than its partition has";
+    // Another reason of the controller of Jobs:
+    BackoffLimitExceeded => "backoff_limit_exceeded",
+        "BackoffLimitExceeded: more pods of its Job failed than its backoffLimit allows";
 }
 
 impl fmt::Display for Reason {

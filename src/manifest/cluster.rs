@@ -17,7 +17,7 @@ use crate::api::{
 };
 use crate::controllers::{Controller, StatedPod, Terms};
 use crate::defaults::{self, Classes, Origin};
-use crate::expand::{self, job_deadline, pods_left};
+use crate::expand::{self, job_terms, pods_left};
 use crate::injected::{self, Given};
 use crate::kinds::Kind;
 use crate::listed::ListedWorkload;
@@ -346,8 +346,10 @@ impl Builder<'_> {
                 (Arc::clone(&namespace), claim, place)
             }));
             let owner = self.owners.owner(index).map(|owner| &self.manifests.objects[owner]);
+            let owner_of_owner = self.owners.chain(index).get(2).map(|owner| &self.manifests.objects[*owner]);
             let job = owner.filter(|owner| owner.kind == Kind::Job);
-            let of_job = job.and_then(|job| job_deadline(job.value.get("spec")?.as_object()?, job));
+            let set = owner_of_owner.filter(|set| set.kind == Kind::JobSet);
+            let of_job = job.and_then(|job| Some(job_terms(job.value.get("spec")?.as_object()?, job, set)));
             let at_a_time = job.and_then(|job| pods_left(job.value.get("spec")?.as_object()?, Some(job)).1);
             let owner = owner.map(|it| (it.kind, Arc::from(format!("{}/{}", it.namespace(), it.name()))));
             let deadline = seconds(object.value.get("spec").and_then(|spec| spec.get("activeDeadlineSeconds")));

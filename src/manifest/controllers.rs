@@ -47,8 +47,8 @@ pub struct StatedPod {
     pub terms: Terms,
     /// The time after which Kubernetes ends the pod, from the start of the pod.
     pub deadline: Option<SimDuration>,
-    /// The deadline of the Job that made the pod.
-    pub of_job: Option<JobDeadline>,
+    /// What the Job says that made the pod.
+    pub of_job: Option<JobTerms>,
     /// How many pods of its Job may run at a time, if that does not want all of them at a time.
     pub at_a_time: Option<u32>,
     /// The controller that made the pod, as `namespace/name`.
@@ -82,8 +82,6 @@ pub struct Controller {
     pub pods: Vec<(Arc<str>, usize)>,
     /// The Workload that Kueue made for it, or that it is.
     pub workload: Option<Box<ListedWorkload>>,
-    /// How often a failed pod is replaced. `None` without a limit.
-    pub backoff_limit: Option<u32>,
     /// The LocalQueue of Kueue that the controller names.
     pub queue: Option<Arc<str>>,
     /// The priority of its workload in Kueue: a number, or the name of a WorkloadPriorityClass.
@@ -126,17 +124,23 @@ pub struct PodSet {
     pub terms: Terms,
     /// The time after which Kubernetes ends a pod, from the start of the pod.
     pub deadline: Option<SimDuration>,
-    /// The deadline of the Job that makes the pods.
-    pub of_job: Option<JobDeadline>,
+    /// What the Job says that makes the pods.
+    pub of_job: Option<JobTerms>,
 }
 
-/// When Kubernetes ends a Job with all of its pods.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct JobDeadline {
-    /// The time from the start of the Job.
-    pub after: SimDuration,
+/// When Kubernetes ends a Job with all of its pods before they complete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobTerms {
+    /// The time after which the Job ends, from its start.
+    pub deadline: Option<SimDuration>,
     /// When the Job was started, if its status says so.
     pub started: Option<Seconds>,
+    /// How many of its pods may fail.
+    pub backoff_limit: u32,
+    /// How many pods have failed, as its status says.
+    pub failed: u32,
+    /// The JobSet that fails with the Job, as `namespace/name`.
+    pub set: Option<Arc<str>>,
 }
 
 /// How the pods of a set are named and labelled.

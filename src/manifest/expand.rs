@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::ended::is_done;
 use crate::api::{Labels, Seconds};
 use crate::cluster::{Builder, ClaimTemplate, Cluster, created, seconds, terms};
-use crate::controllers::{Controller, JobDeadline, Naming, PodSet, QueuePriority, Terms};
+use crate::controllers::{Controller, JobTerms, Naming, PodSet, QueuePriority, Terms};
 use crate::daemons;
 use crate::kinds::Kind;
 use crate::listed::topology;
@@ -142,7 +142,6 @@ fn controller(builder: &mut Builder<'_>, index: usize, object: &Object, cluster:
         has_started: false,
         pods: Vec::new(),
         workload,
-        backoff_limit: (object.kind == Kind::Job).then(|| count(spec.get("backoffLimit"), BACKOFF_LIMIT)),
         queue: queue_of(object),
         queue_priority,
         span: object.span,
@@ -295,7 +294,8 @@ impl<'m> Maker<'_, 'm> {
         let minimum = at(&object.value, &["metadata", "annotations"]);
         let minimum = minimum.and_then(|known| known.get("kueue.x-k8s.io/job-min-parallelism")?.as_str()?.parse().ok());
         set.min_count = minimum;
-        set.of_job = job_deadline(spec, object);
+        let of_set = of_set.is_some().then(|| &self.builder.manifests.objects[self.index]);
+        set.of_job = Some(job_terms(spec, object, of_set));
         Some(set)
     }
 
@@ -432,11 +432,18 @@ fn succeeded(object: &Object) -> u32 {
     count(at(&object.value, &["status", "succeeded"]), 0)
 }
 
-/// The deadline of a Job with this spec.
-pub fn job_deadline(spec: &Map<String, Value>, object: &Object) -> Option<JobDeadline> {
+/// What a Job with this spec says about its end. `set` is the JobSet that it is part of.
+pub fn job_terms(spec: &Map<String, Value>, object: &Object, set: Option<&Object>) -> JobTerms {
     let started = at(&object.value, &["status", "startTime"]).and_then(Value::as_str);
-    let started = started.and_then(|text| Seconds::parse(text).ok());
-    Some(JobDeadline { after: seconds(spec.get("activeDeadlineSeconds"))?, started })
+    // A JobSet without restarts fails with its first Job.
+    let set = set.filter(|set| count(at(&set.value, &["spec", "failurePolicy", "maxRestarts"]), 0) == 0);
+    JobTerms {
+        deadline: seconds(spec.get("activeDeadlineSeconds")),
+        started: started.and_then(|text| Seconds::parse(text).ok()),
+        backoff_limit: count(spec.get("backoffLimit"), BACKOFF_LIMIT),
+        failed: count(at(&object.value, &["status", "failed"]), 0),
+        set: set.map(|set| Arc::from(format!("{}/{}", set.namespace(), set.name()))),
+    }
 }
 
 /// The claims of a template that are made for each pod: the name in the pod, and the template of the claim.

@@ -70,8 +70,8 @@ fn a_job_makes_its_pods() {
     let [job] = &cluster.controllers[..] else { panic!("{cluster:?}") };
     assert_eq!((job.key().as_str(), job.queue.as_deref()), ("team/train", Some("gpus")));
     assert_eq!(job.terms.duration.map(|duration| duration.to_string()), Some("30m".to_string()));
-    assert_eq!(job.backoff_limit, Some(6));
     let set = &job.sets[0];
+    assert_eq!(set.of_job.as_ref().map(|job| (job.backoff_limit, job.failed)), Some((6, 0)));
     assert_eq!((set.numbers.len(), set.parallelism), (10, Some(4)));
     let pod = set.pod(3);
     assert_eq!(&*pod.metadata.key(), "team/train-3");

@@ -16,7 +16,7 @@ mod utilization;
 pub use autoscaler::{ScalingDecision, autoscale};
 pub use instances::{Consolidation, InstancePurpose, idle_rule, longest_idle, may_give_back};
 pub use quota::{Holding, Quota, Quotas};
-pub use retry::{Next, RetryState};
+pub use retry::{Next, RetryState, SharedFailures};
 pub use utilization::{
     GpuTime, JudgedJob, MOST_SAMPLES, RuleFunction, Sample, UtilizationMonitor, Window, judge_recording,
     policy_rule_named, register_policy_rule, ring_samples,

@@ -1,7 +1,7 @@
 //! Retries after failures: a growing pause between attempts, and a limit on their number.
 
 use dryrack_planted::planted;
-use dryrack_units::SimDuration;
+use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::{Backoff, RetryPolicy};
 
 /// The number of consecutive failures of a replica. A long run without failure resets it.
@@ -28,6 +28,49 @@ impl RetryState {
         }
         self.failures += 1;
         Next::After(pause(&policy.backoff, self.failures))
+    }
+}
+
+/// The failures that several attempts share: those of the pods of a Job, as the controller of Jobs counts them
+/// (`syncJob` in `pkg/controller/job/job_controller.go`, `backoff_utils.go` of Kubernetes 1.35).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SharedFailures {
+    /// All failures. A success does not forgive them.
+    all: u32,
+    since_success: u32,
+    /// Until then, no attempt begins.
+    pause_end: SimTime,
+}
+
+impl SharedFailures {
+    /// After so many failures, whose pauses are over.
+    pub fn after(failures: u32) -> SharedFailures {
+        SharedFailures { all: failures, ..SharedFailures::default() }
+    }
+
+    /// Records that an attempt failed. Returns when the next one may begin: the pause grows with the failures since the
+    /// last success. `None` if there were more failures than the limit allows.
+    pub fn failed(&mut self, policy: &RetryPolicy, now: SimTime) -> Option<SimTime> {
+        self.all = self.all.saturating_add(1);
+        if policy.limit.is_some_and(|limit| self.all > limit) {
+            return None;
+        }
+        self.since_success = self.since_success.saturating_add(1);
+        self.pause_end = now.saturating_add(pause(&policy.backoff, self.since_success));
+        Some(self.pause_end)
+    }
+
+    /// Records that an attempt completed, which ends the pause. Returns whether there was one.
+    pub fn completed(&mut self, now: SimTime) -> bool {
+        self.since_success = 0;
+        let paused = self.pause_end > now;
+        self.pause_end = self.pause_end.min(now);
+        paused
+    }
+
+    /// The end of the pause, if there is one.
+    pub fn paused_until(&self, now: SimTime) -> Option<SimTime> {
+        Some(self.pause_end).filter(|end| *end > now)
     }
 }
 
@@ -76,6 +119,21 @@ mod tests {
         let outcomes: Vec<bool> =
             (0..3).map(|_| state.failed(&policy(Some(2)), SimDuration::ZERO) == Next::GiveUp).collect();
         assert_eq!(outcomes, [false, false, true]);
+    }
+
+    /// `backoff_utils_test.go` and `job_controller_test.go` of Kubernetes: each failure of any pod counts against the
+    /// limit, and only those since the last success make the pause longer.
+    #[test]
+    fn shared_failures_all_count_and_a_success_ends_the_pause() {
+        let mut failures = SharedFailures::after(1);
+        let at = SimTime::from_secs;
+        let limit = policy(Some(4));
+        let ends: Vec<_> = (0..2).map(|_| failures.failed(&limit, at(100))).collect();
+        assert_eq!(ends, [Some(at(110)), Some(at(120))]);
+        assert_eq!((failures.paused_until(at(119)), failures.paused_until(at(120))), (Some(at(120)), None));
+        assert_eq!((failures.completed(at(115)), failures.completed(at(116))), (true, false));
+        assert_eq!(failures.paused_until(at(115)), None);
+        assert_eq!([failures.failed(&limit, at(200)), failures.failed(&limit, at(900))], [Some(at(210)), None]);
     }
 
     #[test]

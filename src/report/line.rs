@@ -241,7 +241,7 @@ fn event_parts(event: &Event, names: &Names) -> Parts {
         }
         Event::ClaimFreed { attempt, node } => plainly(*attempt, "claim freed", format!("on {}", names.node(*node))),
         Event::Retry { attempt, at, because } => {
-            of_attempt(*attempt, "retry", format!("not before {at}; {because}"), one(*because))
+            of_attempt(*attempt, "retry", format!("due at {at}; {because}"), one(*because))
         }
         Event::Preempted { attempt, by } => {
             of_attempt(*attempt, "preempted", format!("by {}", names.attempt(*by)), one(Reason::Preempted))

@@ -483,6 +483,7 @@ fn spec(fields: &Fields<'_>, mut demand: Demand, (world, profile): (&World, &Pro
         pod: template,
         queued: None,
         shared_deadline: None,
+        shared_retry: None,
     };
     spec.queued = kueue::queued(fields, &spec, least, world, report);
     spec

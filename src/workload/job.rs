@@ -14,6 +14,7 @@ use super::sampling::Sampling;
 use super::scaling::{Requests, Scaling};
 use super::serving::Serving;
 use super::shared_deadline::SharedDeadline;
+use super::shared_retry::SharedRetry;
 use super::slurm_terms::SlurmTerms;
 use super::terms::RunTerms;
 use super::usage::Usage;
@@ -81,6 +82,10 @@ pub struct JobSpec {
     /// The time limit that the job shares with others. Left out if absent, like `after`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_deadline: Option<Arc<SharedDeadline>>,
+    /// The jobs with which it shares its limit of retries. It must be the group of `shared_deadline`, if both are stated.
+    /// Left out if absent, like `after`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_retry: Option<Arc<SharedRetry>>,
 }
 
 impl JobSpec {
@@ -116,6 +121,7 @@ impl JobSpec {
             pod: None,
             queued: None,
             shared_deadline: None,
+            shared_retry: None,
         }
     }
 }

@@ -177,18 +177,28 @@ fn what_is_digested_can_be_read_back_from_its_bytes() {
         for arrival in &world.arrivals {
             let spec = &*arrival.spec;
             let after = Default::default();
-            let (run_limit, slurm, pod, queued, shared_deadline) = (None, None, None, None, None);
-            let plain =
-                dryrack_workload::JobSpec { after, run_limit, slurm, pod, queued, shared_deadline, ..spec.clone() };
+            let (run_limit, slurm, pod, queued, shared_deadline, shared_retry) = (None, None, None, None, None, None);
+            let own = spec.clone();
+            let plain = dryrack_workload::JobSpec {
+                after,
+                run_limit,
+                slurm,
+                pod,
+                queued,
+                shared_deadline,
+                shared_retry,
+                ..own
+            };
             let mut bytes = postcard::to_extend(&plain, Vec::new()).expect("it has a compact form");
             // The kind of a record says which of these follow: the dependencies, the group, the terms in Slurm, the pod, the
-            // part in a workload, and the shared time limit.
+            // part in a workload, the shared time limit, and the shared retries.
             bytes = postcard::to_extend(&spec.after, bytes).expect("it has a compact form");
             bytes = postcard::to_extend(&spec.run_limit, bytes).expect("it has a compact form");
             bytes = postcard::to_extend(&spec.slurm, bytes).expect("it has a compact form");
             bytes = postcard::to_extend(&spec.pod, bytes).expect("it has a compact form");
             bytes = postcard::to_extend(&spec.queued, bytes).expect("it has a compact form");
             bytes = postcard::to_extend(&spec.shared_deadline, bytes).expect("it has a compact form");
+            bytes = postcard::to_extend(&spec.shared_retry, bytes).expect("it has a compact form");
             assert_eq!(&postcard::from_bytes::<dryrack_workload::JobSpec>(&bytes).expect("it reads back"), spec);
         }
     }

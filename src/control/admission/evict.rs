@@ -33,7 +33,7 @@ pub(super) fn evict_workload(core: &mut Core, flow: &mut dyn Flow, id: WorkloadI
     workload.last_logged = (because, Arc::clone(&text));
     let jobs = workload.jobs.clone();
     core.emit(Event::Evicted { job: jobs[0], because, by, text });
-    jobs.into_iter().for_each(|job| core.deadlines.reset(job));
+    jobs.into_iter().for_each(|job| core.groups.reset(job));
     let replicas = replicas_of(core, number);
     forget_replicas(core, number);
     for index in replicas {

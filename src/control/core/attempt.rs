@@ -1,7 +1,8 @@
 //! What every flow does to an attempt in the store: sets its deadline, ends it, and begins the next attempt.
 
 use super::Core;
-use super::store::ReplicaIndex;
+use super::groups::GroupNumber;
+use super::store::{ReplicaIndex, Wait};
 use super::timer::Timer;
 use dryrack_event::{Event, Outcome, Phase, Reason};
 use dryrack_fleet::{NodeState, Placement};
@@ -32,13 +33,12 @@ impl Core {
         }
     }
 
-    /// Adds a new job to the group with which it shares a deadline, if it has one. The clock of the group starts now,
-    /// unless the job waits for admission.
-    pub(crate) fn join_deadline(&mut self, job: JobId) {
+    /// Adds a new job to the group with which it shares a deadline or retries, if it has one. The clock of the group
+    /// starts now, unless the job waits for admission.
+    pub(crate) fn join_group(&mut self, job: JobId) {
         let spec = &self.store[job].spec;
-        let Some(deadline) = spec.shared_deadline.clone() else { return };
         let waits = spec.queued.is_some() && self.admission.is_used();
-        self.deadlines.add(job, &deadline);
+        self.groups.add(job, spec);
         if !waits {
             self.start_deadline(job);
         }
@@ -46,8 +46,20 @@ impl Core {
 
     /// Starts the clock of the deadline that the job shares with others, unless it runs.
     pub(crate) fn start_deadline(&mut self, job: JobId) {
-        if let Some((group, at)) = self.deadlines.start(job, self.now) {
+        if let Some((group, at)) = self.groups.start(job, self.now) {
             self.timers.set(at, Timer::SharedDeadline { group, since: self.now });
+        }
+    }
+
+    /// Lets the next attempts of a group begin that pause.
+    pub(crate) fn end_pauses(&mut self, group: GroupNumber) {
+        for job in self.groups.open(group) {
+            for replica in self.store[job].replicas() {
+                if self.store[replica].wait == Wait::BackOff {
+                    let version = self.store[replica].version;
+                    self.timers.set(self.now, Timer::RetryDue { replica, version });
+                }
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use super::Core;
 use super::parts::clouds::Clouds;
-use super::parts::deadlines::Deadlines;
+use super::parts::groups::Groups;
 use super::parts::kept::Kept;
 use super::parts::nodes::Nodes;
 use super::parts::services::Services;
@@ -47,8 +47,8 @@ impl Core {
 
     #[inline]
     fn timers_and_validity(&mut self) -> (&mut Timers, Validity<'_>) {
-        let Core { timers, store, nodes, clouds, services, admission, kept, deadlines, .. } = self;
-        (timers, Validity { store, nodes, clouds, services, admission, kept, deadlines })
+        let Core { timers, store, nodes, clouds, services, admission, kept, groups, .. } = self;
+        (timers, Validity { store, nodes, clouds, services, admission, kept, groups })
     }
 }
 
@@ -60,7 +60,7 @@ struct Validity<'a> {
     services: &'a Services,
     admission: &'a Admission,
     kept: &'a Kept,
-    deadlines: &'a Deadlines,
+    groups: &'a Groups,
 }
 
 impl Validity<'_> {
@@ -74,7 +74,7 @@ impl Validity<'_> {
             Timer::Rescale { job, at } => self.services.is_checked_at(job, at),
             Timer::DependencyJudged { job } => self.store.judged(job).is_some(),
             Timer::QuotaReleased { workload, since } => self.admission.is_evicting_since(workload, since),
-            Timer::SharedDeadline { group, since } => self.deadlines.runs_since(group, since),
+            Timer::SharedDeadline { group, since } => self.groups.runs_since(group, since),
             Timer::IdleTooLong { node, epoch } => self.clouds.instances.is_unchanged(node, epoch),
             Timer::NotProvisioned { node, asked } => self.clouds.instances.is_coming_since(node, asked),
             Timer::CheckMinimum { fleet, at } => self.clouds.instances.is_minimum_check_due(fleet, at),

@@ -29,7 +29,7 @@ mod usage;
 pub use instances::LONGEST_PROVISIONING;
 pub(crate) use parts::clouds::WaitingChanges;
 pub use parts::examined::{AnalysesAhead, Watch, Watched};
-pub(crate) use parts::{store, timer};
+pub(crate) use parts::{groups, store, timer};
 pub(crate) use usage::check_sample;
 
 use std::collections::VecDeque;
@@ -47,8 +47,8 @@ use dryrack_units::SimTime;
 use parts::accounts::Accounts;
 use parts::clock::{Clock, Reader};
 use parts::clouds::Clouds;
-use parts::deadlines::Deadlines;
 use parts::deciding::Deciding;
+use parts::groups::Groups;
 use parts::kept::Kept;
 use parts::nodes::Nodes;
 use parts::services::Services;
@@ -83,7 +83,7 @@ pub(crate) struct Core {
     services: Services,
     pub admission: Admission,
     /// Deadlines that several jobs share.
-    pub deadlines: Deadlines,
+    pub groups: Groups,
     pub timers: Timers,
     /// Outputs that were not taken yet.
     outbox: VecDeque<Output>,
@@ -107,7 +107,7 @@ impl Core {
             clouds: Clouds::default(),
             services: Services::default(),
             admission: Admission::default(),
-            deadlines: Deadlines::default(),
+            groups: Groups::default(),
             outbox: VecDeque::new(),
         }
     }

@@ -32,12 +32,13 @@ const JOB_STATUS: Fields = Fields::of(
     "the status of a job",
     &[
         ("succeeded", Shape::COUNT),
+        ("failed", Shape::COUNT),
         ("completionTime", Shape::Time),
         ("startTime", Shape::Time),
         ("conditions", Shape::List(&Shape::Fields(&CONDITION))),
     ],
 )
-.unused("active completedIndexes failed failedIndexes ready terminating uncountedTerminatedPods")
+.unused("active completedIndexes failedIndexes ready terminating uncountedTerminatedPods")
 .open();
 
 /// A condition is read because it says whether the work is done.

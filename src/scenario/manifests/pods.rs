@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use dryrack_kubernetes::cluster::{PodInfo, Resource};
 use dryrack_manifest::{
-    Cluster, Controller, JobDeadline, Kind, LEFT, MadeClaim, Object, PodSet, StatedPod, Terms, grace_left,
+    Cluster, Controller, JobTerms, Kind, LEFT, MadeClaim, Object, PodSet, StatedPod, Terms, grace_left,
 };
 use dryrack_objects::{Pod, ResourceClaim, Seconds};
 use dryrack_units::{Bytes, MilliCpu, Permille, SimDuration, SimTime};
 use dryrack_workload::{
     Arrival, Backoff, Demand, GpuDemand, GpuTake, JobBehavior, JobSpec, QueuedPart, Restart, RetryPolicy, RunLimit,
-    SharedDeadline, TaskDemand,
+    SharedDeadline, SharedRetry, TaskDemand,
 };
 use dryrack_yaml::{Report, Span};
 
@@ -33,6 +33,8 @@ struct Named {
 /// The pause before a failed pod of a job is replaced, and the longest pause
 /// (`pkg/controller/job/backoff_utils.go` of Kubernetes 1.35).
 const JOB_BACKOFF: (SimDuration, SimDuration) = (SimDuration::from_secs(10), SimDuration::from_secs(600));
+/// How often a failed pod of work that ends is replaced, if no Job says so.
+const RETRIES: u32 = 6;
 /// The pause before another controller replaces a pod.
 const REPLACED_AFTER: SimDuration = SimDuration::from_secs(1);
 
@@ -162,16 +164,18 @@ fn stated_pod(stated: &StatedPod, cluster: &Cluster, queued: Option<Arc<QueuedPa
     pod.metadata.deletion_timestamp = grace_left.map(|left| Seconds((left.as_nanos() / 1_000_000_000) as i64));
     let owner = stated.owner.as_ref().filter(|_| stated.is_replaced);
     let is_replaced = owner.is_some_and(|(kind, _)| !matches!(kind, Kind::Job | Kind::JobSet | Kind::QueuedWorkload));
+    let of_job = owner.and_then(|(_, job)| Some((job, stated.of_job.as_ref()?)));
     let retry = match (owner, is_replaced) {
         (None, _) => Some(0),
         (Some(_), true) => None,
-        (Some(_), false) => Some(6),
+        (Some(_), false) => Some(of_job.map_or(RETRIES, |(_, of_job)| of_job.backoff_limit)),
     };
     let terms = Terms { duration: stated.terms.duration.map(left), ..stated.terms };
     let (namespace, name) = (pod.metadata.namespace(), Arc::clone(&pod.metadata.name));
     let spec = JobSpec {
         time_limit: stated.deadline.map(left),
-        shared_deadline: stated.owner.as_ref().and_then(|(_, job)| shared(job, stated.of_job?, latest)),
+        shared_deadline: stated.owner.as_ref().and_then(|(_, job)| shared(job, stated.of_job.as_ref()?, latest)),
+        shared_retry: of_job.map(|(job, of_job)| shared_retry(job, of_job)),
         restart: if is_replaced { Restart::Always } else { Restart::Never },
         retry: Some(Box::new(retry_policy(retry, is_replaced))),
         queued,
@@ -191,13 +195,15 @@ fn age(began: Seconds, latest: Seconds) -> SimDuration {
 }
 
 /// The deadline of a Job, which all its pods share. `latest` is the time at which the run begins.
-fn shared(
-    job: &Arc<str>,
-    JobDeadline { after, started }: JobDeadline,
-    latest: Option<Seconds>,
-) -> Option<Arc<SharedDeadline>> {
-    let age = started.zip(latest).map_or(SimDuration::ZERO, |(started, latest)| age(started, latest));
+fn shared(job: &Arc<str>, of_job: &JobTerms, latest: Option<Seconds>) -> Option<Arc<SharedDeadline>> {
+    let after = of_job.deadline?;
+    let age = of_job.started.zip(latest).map_or(SimDuration::ZERO, |(started, latest)| age(started, latest));
     Some(Arc::new(SharedDeadline { group: Arc::clone(job), after: after.saturating_sub(age).max(LEFT) }))
+}
+
+/// The retries of a Job, which all its pods share.
+fn shared_retry(job: &Arc<str>, of_job: &JobTerms) -> Arc<SharedRetry> {
+    Arc::new(SharedRetry { group: Arc::clone(job), failed: of_job.failed, ends_with: of_job.set.clone() })
 }
 
 fn retry_policy(limit: Option<u32>, is_replaced: bool) -> RetryPolicy {
@@ -262,15 +268,17 @@ fn made_pods(
 ) {
     let set = &controller.sets[place];
     let is_job = matches!(controller.kind, Kind::Job | Kind::JobSet | Kind::QueuedWorkload);
+    let job: Arc<str> = Arc::from(format!("{}/{}", controller.namespace, set.prefix()));
+    let retries = set.of_job.as_ref().map_or(RETRIES, |of_job| of_job.backoff_limit);
     let base = |pod: Pod, number: u32| JobSpec {
         time_limit: set.deadline,
-        shared_deadline: set.of_job.and_then(|deadline| {
-            let job = Arc::from(format!("{}/{}", controller.namespace, set.prefix()));
+        shared_deadline: set.of_job.as_ref().and_then(|of_job| {
             // Kueue starts the Job again when it admits it.
-            shared(&job, deadline, cluster.latest.filter(|_| managed.is_not() || managed.holds_quota()))
+            shared(&job, of_job, cluster.latest.filter(|_| managed.is_not() || managed.holds_quota()))
         }),
+        shared_retry: set.of_job.as_ref().map(|of_job| shared_retry(&job, of_job)),
         restart: if is_job { Restart::Never } else { Restart::Always },
-        retry: Some(Box::new(retry_policy(if is_job { controller.backoff_limit.or(Some(6)) } else { None }, !is_job))),
+        retry: Some(Box::new(retry_policy(is_job.then_some(retries), !is_job))),
         queued: managed.part(controller, place, number),
         ..spec(queued::admitted(pod, !managed.is_not(), cluster))
     };
@@ -305,10 +313,8 @@ fn made_pods(
         return add(prefix, (spec, None), jobs);
     }
     // Kueue admits as many pods as may run at a time, and admission lets the others go in turn.
-    let limit = set
-        .parallelism
-        .filter(|_| managed.is_not())
-        .map(|most| RunLimit::ArrayTasks { array: Arc::from(format!("{}/{prefix}", controller.namespace)), most });
+    let limit =
+        set.parallelism.filter(|_| managed.is_not()).map(|most| RunLimit::ArrayTasks { array: Arc::clone(&job), most });
     for number in &set.numbers {
         let pod = set.pod(*number);
         let name = Arc::clone(&pod.metadata.name);

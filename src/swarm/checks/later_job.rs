@@ -23,6 +23,7 @@ pub fn judge(case: &Case<'_>) -> CheckResult {
         after: Arc::from([]),
         run_limit: None,
         shared_deadline: None,
+        shared_retry: None,
         ..JobSpec::clone(&first.spec)
     };
     // The job may be one that never ends.

@@ -439,6 +439,7 @@ fn fits_alone(world: &Rehearsal, (job, replicas): (JobId, u32), admission: Optio
         after: Arc::from([]),
         run_limit: None,
         shared_deadline: None,
+        shared_retry: None,
         replicas,
         ..JobSpec::clone(&arrival.spec)
     };

@@ -6,9 +6,9 @@ pub mod clock;
 #[cfg(test)]
 mod clock_tests;
 pub mod clouds;
-pub mod deadlines;
 pub mod deciding;
 pub mod examined;
+pub mod groups;
 pub mod kept;
 pub mod nodes;
 pub mod services;

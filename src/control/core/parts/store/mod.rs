@@ -159,9 +159,12 @@ impl Store {
         let by_itself = matches!(because, Reason::Completed | Reason::Failed);
         let again = match outcome {
             Outcome::Completed => job.spec.restart == Restart::Always,
-            Outcome::Failed => !by_itself || job.spec.restart != Restart::Never,
+            Outcome::Failed if because == Reason::BackoffLimitExceeded => false,
+            Outcome::Failed => !by_itself || job.spec.restart != Restart::Never || job.spec.shared_retry.is_some(),
             Outcome::Lost => !is_pod_without_successor(&job.spec) && !is_never_requeued(&job.spec),
-            Outcome::Cancelled | Outcome::NeverFits | Outcome::Expired | Outcome::Refused => false,
+            // The controller of Jobs replaces a pod that its own time limit ended.
+            Outcome::Expired => because == Reason::TimeLimit && job.spec.shared_retry.is_some(),
+            Outcome::Cancelled | Outcome::NeverFits | Outcome::Refused => false,
         };
         if planted!(CancelledIsRetried) && job.cancelled && self[index].phase == Phase::Stopping {
             return true;
@@ -323,10 +326,10 @@ impl Store {
 }
 
 /// Whether nobody makes the pod of this job again once it is deleted: it has no controller, or its controller accepts no
-/// failure.
+/// failure. The controller of Jobs counts failures, so it decides that for all pods of a Job.
 fn is_pod_without_successor(spec: &JobSpec) -> bool {
     let accepts_none = spec.retry.as_ref().is_some_and(|retry| retry.limit == Some(0));
-    spec.pod.is_some() && spec.restart == Restart::Never && accepts_none
+    spec.pod.is_some() && spec.shared_retry.is_none() && spec.restart == Restart::Never && accepts_none
 }
 
 /// Whether Slurm ends this job instead of requeueing it (`sbatch --no-requeue`).
