@@ -287,9 +287,8 @@ impl<'m> Maker<'_, 'm> {
         let mut set = self.set(template, &labels, left, naming)?;
         set.has_completions = spec.contains_key("completions");
         set.parallelism = at_a_time;
-        let succeeded = if of_set.is_none() { succeeded(object) } else { 0 };
-        if is_indexed && succeeded > 0 {
-            set.numbers.iter_mut().for_each(|number| *number += succeeded);
+        if is_indexed && succeeded(object) > 0 {
+            set.numbers = open_indexes(spec, object, set.numbers.len());
         }
         let minimum = at(&object.value, &["metadata", "annotations"]);
         let minimum = minimum.and_then(|known| known.get("kueue.x-k8s.io/job-min-parallelism")?.as_str()?.parse().ok());
@@ -422,9 +421,36 @@ pub fn pods_left(spec: &Map<String, Value>, object: Option<&Object>) -> (u32, Op
         return (0, None);
     }
     let completions = spec.get("completions").map(|value| count(Some(value), 1));
-    // Without `completions`, the job has as many pods as may run at a time.
-    let left = completions.map_or(parallelism, |all| all.saturating_sub(object.map_or(0, succeeded)));
+    let succeeded = object.map_or(0, succeeded);
+    // Without `completions`, the job has as many pods as may run at a time, until one of them has succeeded.
+    let left = match completions {
+        Some(all) => all.saturating_sub(succeeded),
+        None if succeeded > 0 => 0,
+        None => parallelism,
+    };
     (left, (parallelism < left).then_some(parallelism))
+}
+
+/// The first `left` indexes of a Job that have not completed. Without `completedIndexes`, the first ones have.
+fn open_indexes(spec: &Map<String, Value>, object: &Object, left: usize) -> Vec<u32> {
+    let completed = at(&object.value, &["status", "completedIndexes"]).and_then(Value::as_str);
+    let first = if completed.is_some() { 0 } else { succeeded(object) };
+    // Such as `0-3,5`.
+    let mut ranges: Vec<(u32, u32)> = completed
+        .into_iter()
+        .flat_map(|text| text.split(','))
+        .filter_map(|range| {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            Some((first.trim().parse().ok()?, last.trim().parse().ok()?))
+        })
+        .collect();
+    ranges.sort_unstable();
+    let (mut open, mut next) = (Vec::new(), first);
+    for (first, last) in ranges.into_iter().chain([(count(spec.get("completions"), u32::MAX), u32::MAX)]) {
+        open.extend((next..first).take(left - open.len()));
+        next = next.max(last.saturating_add(1));
+    }
+    open
 }
 
 /// The number of pods of a job that have succeeded.

@@ -63,4 +63,6 @@ pub use write::text;
 #[cfg(test)]
 mod forms_tests;
 #[cfg(test)]
+mod saved_jobs_tests;
+#[cfg(test)]
 mod tests;

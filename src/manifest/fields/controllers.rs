@@ -33,12 +33,13 @@ const JOB_STATUS: Fields = Fields::of(
     &[
         ("succeeded", Shape::COUNT),
         ("failed", Shape::COUNT),
+        ("completedIndexes", Shape::Text),
         ("completionTime", Shape::Time),
         ("startTime", Shape::Time),
         ("conditions", Shape::List(&Shape::Fields(&CONDITION))),
     ],
 )
-.unused("active completedIndexes failedIndexes ready terminating uncountedTerminatedPods")
+.unused("active failedIndexes ready terminating uncountedTerminatedPods")
 .open();
 
 /// A condition is read because it says whether the work is done.

@@ -1,0 +1,37 @@
+//! Jobs whose status says what they have done. The expected values follow from the reference of `JobStatus` in the API
+//! `batch/v1`, and from `manageJob` in `pkg/controller/job/job_controller.go`.
+
+use super::tests::fine;
+
+/// The indexes of the pods that a Job with this spec and status makes, and its failures.
+fn made(spec: &str, status: &str) -> (Vec<u32>, u32) {
+    let template = "template: {spec: {restartPolicy: Never, containers: [{name: c}]}}";
+    let job = format!(
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {{name: j}}\nspec: {{{spec}, {template}}}\nstatus: {{{status}}}\n"
+    );
+    let (_, cluster) = fine(&job);
+    let Some(controller) = cluster.controllers.first() else { return (Vec::new(), 0) };
+    let set = &controller.sets[0];
+    (set.numbers.clone(), set.of_job.as_ref().map_or(0, |job| job.failed))
+}
+
+#[test]
+fn indexes_that_have_completed_are_left_out() {
+    let spec = "completionMode: Indexed, completions: 8, parallelism: 2";
+    for (status, left) in [
+        ("succeeded: 4, completedIndexes: '1,3-5', failed: 2", vec![0, 2, 6, 7]),
+        ("succeeded: 3, completedIndexes: 5-7", vec![0, 1, 2, 3, 4]),
+        ("succeeded: 3", vec![3, 4, 5, 6, 7]),
+        ("succeeded: 8, completedIndexes: 0-7", vec![]),
+        ("succeeded: 3, completedIndexes: '4-5,0'", vec![1, 2, 3, 6, 7]),
+    ] {
+        assert_eq!(made(spec, status).0, left, "{status}");
+    }
+    assert_eq!(made(spec, "succeeded: 4, completedIndexes: '1,3-5', failed: 2").1, 2);
+}
+
+#[test]
+fn a_job_without_completions_makes_no_more_pods_once_one_has_succeeded() {
+    assert_eq!(made("parallelism: 3", "failed: 1"), (vec![0, 1, 2], 1));
+    assert_eq!(made("parallelism: 3", "succeeded: 1"), (vec![], 0));
+}
