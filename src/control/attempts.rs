@@ -425,7 +425,13 @@ pub(crate) trait Attempts: Flow {
     }
 
     fn begin_again(&mut self, core: &mut Core, index: ReplicaIndex, at: SimTime, because: Reason) {
+        let waits_for_last = self.is_of_pods() && core.keeps_its_pod(index);
         core.begin_next_attempt(index, at, because);
+        if waits_for_last {
+            core.store[index].wait = Wait::LastAttempt;
+            let reasons = Histogram::of(Reason::PodTerminating, core.fleet.len() as u32);
+            return core.hold(index, (Refusal::Unfit, reasons));
+        }
         if at == core.now {
             self.begin_attempt(core, index);
             return;

@@ -162,6 +162,7 @@ fn is_of_flow(reasons: &Histogram) -> bool {
     let of_flow = [
         Reason::QueueOrder,
         Reason::BackingOff,
+        Reason::PodTerminating,
         Reason::QuotaExceeded,
         Reason::StaleRead,
         Reason::Dependency,

@@ -39,6 +39,7 @@ pub fn draw_pod_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
     if !only_queue {
         add_pods(&mut draws, &mut world);
         share_retries(seed, &mut world);
+        add_stateful_sets(seed, &mut world);
         add_objects(seed, &mut world);
         if has_sites(seed) {
             vary_pods(seed, &mut world);
@@ -130,6 +131,24 @@ fn share_retries(seed: u64, world: &mut Rehearsal) {
         };
         let retry = Some(Box::new(RetryPolicy { limit: Some(limits[number]), backoff }));
         arrival.spec = Arc::new(JobSpec { shared_retry: Some(Arc::new(shared)), retry, ..JobSpec::clone(spec) });
+    }
+}
+
+/// Makes some pods those of StatefulSets.
+fn add_stateful_sets(seed: u64, world: &mut Rehearsal) {
+    let mut draws = Stream::new(seed, "swarm stateful sets", 0);
+    if !draws.chance(300) {
+        return;
+    }
+    let owner = json!([{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "store", "controller": true}]);
+    for arrival in &mut world.arrivals {
+        let spec = &arrival.spec;
+        let Some(pod) = spec.pod.as_ref().filter(|_| spec.shared_retry.is_none() && draws.chance(400)) else {
+            continue;
+        };
+        let mut pod = Pod::clone(pod);
+        pod.metadata.owner_references = read(owner.clone());
+        arrival.spec = Arc::new(JobSpec { pod: Some(Arc::new(pod)), ..JobSpec::clone(spec) });
     }
 }
 

@@ -146,6 +146,7 @@ macro_rules! reasons {
                     Reason::QuotaExceeded
                         | Reason::QueueOrder
                         | Reason::BackingOff
+                        | Reason::PodTerminating
                         | Reason::DecidedOutside
                         | Reason::Dependency
                         | Reason::DependencyNeverSatisfied
@@ -181,6 +182,7 @@ macro_rules! reasons {
                             | Reason::QosMaxWall
                             | Reason::QosMaxTresPerJob
                             | Reason::WaitingForQuota
+                            | Reason::PodTerminating
                             | Reason::ExceedsMaxQuota
                     )
             }
@@ -522,6 +524,8 @@ reasons! {
     // Another reason of the controller of Jobs:
     BackoffLimitExceeded => "backoff_limit_exceeded",
         "BackoffLimitExceeded: more pods of its Job failed than its backoffLimit allows";
+    // The controller of StatefulSets makes no pod while another one has its name.
+    PodTerminating => "pod_terminating", "the pod before it is still terminating, on a node that does not confirm it";
 }
 
 impl fmt::Display for Reason {

@@ -107,6 +107,8 @@ pub struct PodSet {
     pub after: BTreeMap<u32, SimDuration>,
     /// The number of its pods with those that exist already.
     pub wanted: u32,
+    /// Whether each pod is made when the one before it runs (`OrderedReady` of a StatefulSet).
+    pub is_ordered: bool,
     /// How many of the pods may run at a time, if not all of them.
     pub parallelism: Option<u32>,
     /// The smallest number of pods with which Kueue may admit the controller.

@@ -196,6 +196,7 @@ fn sets(
             let mut set = maker.set(template("template"), &[], replicas, numbered(&["apps.kubernetes.io/pod-index"]));
             if let Some(set) = &mut set {
                 set.numbers.iter_mut().for_each(|number| *number = number.saturating_add(first));
+                set.is_ordered = spec.get("podManagementPolicy").and_then(Value::as_str) != Some("Parallel");
             }
             set
         }
@@ -249,6 +250,7 @@ impl<'m> Maker<'_, 'm> {
             wanted: wanted.min(MAX_PODS as u32 + 1),
             numbers,
             after: BTreeMap::new(),
+            is_ordered: false,
             parallelism: None,
             min_count: None,
             has_completions: false,

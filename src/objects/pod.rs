@@ -18,6 +18,13 @@ pub struct Pod {
     pub status: PodStatus,
 }
 
+impl Pod {
+    /// Whether a StatefulSet makes the pod, which therefore keeps its name.
+    pub fn is_of_stateful_set(&self) -> bool {
+        self.metadata.owner_references.iter().any(|owner| owner.controller && &*owner.kind == "StatefulSet")
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodSpec {

@@ -15,6 +15,8 @@ use dryrack_yaml::Span;
 pub(super) struct Draft {
     pub arrival: Arrival,
     pub cancel_at: Option<SimTime>,
+    /// The name of a job that must have started first, if it arrives earlier or stands before this one.
+    pub after_start_of: Option<Arc<str>>,
     /// The place of the job's name in the file.
     pub span: Span,
 }
@@ -100,7 +102,12 @@ impl JobTemplate {
     }
 
     pub(super) fn drafts(&self) -> impl Iterator<Item = Draft> {
-        let draft = |index| Draft { arrival: self.arrival(index), cancel_at: self.cancel_at, span: self.span };
+        let draft = |index| Draft {
+            arrival: self.arrival(index),
+            cancel_at: self.cancel_at,
+            after_start_of: None,
+            span: self.span,
+        };
         (0..self.times.len()).map(draft)
     }
 }

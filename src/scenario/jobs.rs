@@ -29,8 +29,8 @@ use dryrack_ids::JobId;
 use dryrack_rng::{self as rng, Lengths, Stream};
 use dryrack_units::{Permille, SimDuration, SimTime};
 use dryrack_workload::{
-    Arrival, Backoff, Checkpoint, Demand, DemandKind, Ending, GpuTake, JobBehavior, JobField, JobSpec, Pick,
-    Requirements, Restart, RetryPolicy, RunLimit, Unselectable,
+    Arrival, Backoff, Checkpoint, Condition, Demand, DemandKind, Dependency, Ending, GpuTake, JobBehavior, JobField,
+    JobSpec, Pick, Requirements, Restart, RetryPolicy, RunLimit, Unselectable,
 };
 use dryrack_yaml::{Fields, Node, Report, Tree, name, parse, text, value};
 
@@ -166,11 +166,15 @@ pub(super) fn arrange(
     let mut arrivals = Vec::with_capacity(drafts.len());
     let mut cancellations = Vec::new();
     let mut reported = None;
-    for draft in drafts {
-        let spec = &draft.arrival.spec;
-        match world.job_names.add(Arc::clone(&spec.name)) {
+    for mut draft in drafts {
+        match world.job_names.add(Arc::clone(&draft.arrival.spec.name)) {
             Ok(index) => {
+                if let Some(first) = draft.after_start_of.and_then(|name| world.job_names.find(&name)) {
+                    let when = Condition::Start;
+                    Arc::make_mut(&mut draft.arrival.spec).after = [Dependency { job: JobId::new(first), when }].into();
+                }
                 cancellations.extend(draft.cancel_at.map(|at| (at, JobId::new(index))));
+                let spec = &draft.arrival.spec;
                 world
                     .replicas
                     .push(spec.scaling.as_deref().map_or(spec.replicas, |scaling| scaling.max.max(spec.replicas)));
@@ -181,7 +185,7 @@ pub(super) fn arrange(
             Err(_) if reported == Some(draft.span) => {}
             Err(_) => {
                 reported = Some(draft.span);
-                let message = format!("two jobs are named `{}`", spec.name);
+                let message = format!("two jobs are named `{}`", draft.arrival.spec.name);
                 report.error_with_help(draft.span, message, "give each job a different name, or use `count:`");
             }
         }

@@ -2,6 +2,7 @@
 //! the attempt.
 
 use super::Core;
+use super::store::{ReplicaIndex, Wait};
 use super::timer::Timer;
 use crate::attempts::{STOPS_ASKED_FOR, STOPS_AT_THE_DEADLINE};
 use dryrack_event::{Command, Event, Lifecycle};
@@ -33,9 +34,27 @@ impl Core {
         match remains.is_empty() {
             true => {
                 self.note_asking(attempt, true);
+                self.last_attempt_is_gone(attempt);
                 self.store.job_is_over(attempt.job);
             }
             false => drop(self.kept.claims.insert(attempt, remains)),
+        }
+    }
+
+    /// Whether the replica is a pod of a StatefulSet whose last attempt may still be on a node. Kubernetes makes no pod while
+    /// another one has its name.
+    pub(crate) fn keeps_its_pod(&self, index: ReplicaIndex) -> bool {
+        let is_kept = self.kept.claims.contains_key(&self.store[index].attempt_id());
+        is_kept && self.store.job_of(index).spec.pod.as_ref().is_some_and(|pod| pod.is_of_stateful_set())
+    }
+
+    /// Lets the next attempt begin that waits for this one to be gone.
+    fn last_attempt_is_gone(&mut self, attempt: AttemptId) {
+        let Some(index) = self.store.replica_of(attempt) else { return };
+        let replica = &self.store[index];
+        if replica.wait == Wait::LastAttempt {
+            let timer = Timer::RetryDue { replica: index, version: replica.version };
+            self.timers.set(replica.due.max(self.now), timer);
         }
     }
 

@@ -255,7 +255,13 @@ impl Flow for Queue {
                 self.forget_nomination(core, index);
             }
             Wait::Quota => self.leave_group(core, index),
-            Wait::Nothing | Wait::Analysis | Wait::Scan | Wait::BackOff | Wait::Dependency | Wait::Admission => {}
+            Wait::Nothing
+            | Wait::Analysis
+            | Wait::Scan
+            | Wait::BackOff
+            | Wait::Dependency
+            | Wait::Admission
+            | Wait::LastAttempt => {}
         }
         if phase == Phase::Analysing && self.analysing.remove(&attempt) && !planted!(AnalysisIsNotAbandoned) {
             core.command(Command::AbandonAnalysis { attempt });

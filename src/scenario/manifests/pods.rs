@@ -135,13 +135,14 @@ fn named(mut jobs: Vec<Named>) -> Vec<Draft> {
     }
     let mut uses: BTreeMap<Arc<str>, usize> = BTreeMap::new();
     jobs.iter().for_each(|job| *uses.entry(Arc::clone(&job.name)).or_default() += 1);
+    let full = |namespace: &Arc<str>, name: Arc<str>| match uses.get(&name) {
+        Some(1) => name,
+        _ => Arc::from(format!("{namespace}/{name}")),
+    };
     let name = |job: Named| {
         let mut draft = job.draft;
-        let name = match uses[&job.name] {
-            1 => job.name,
-            _ => Arc::from(format!("{}/{}", job.namespace, job.name)),
-        };
-        Arc::make_mut(&mut draft.arrival.spec).name = name;
+        draft.after_start_of = draft.after_start_of.map(|name| full(&job.namespace, name));
+        Arc::make_mut(&mut draft.arrival.spec).name = full(&job.namespace, job.name);
         draft
     };
     jobs.into_iter().map(name).collect()
@@ -230,7 +231,7 @@ fn draft(spec: JobSpec, terms: Terms, span: Span) -> Draft {
     };
     let behavior = JobBehavior { run: terms.duration, stop, ..JobBehavior::default() };
     let arrival = Arrival { at, spec: Arc::new(spec), behavior: Arc::new(behavior), recorded_wait: None };
-    Draft { arrival, cancel_at: None, span }
+    Draft { arrival, cancel_at: None, after_start_of: None, span }
 }
 
 /// The resources of the pod that the ledger of the fleet holds: CPU, memory and whole GPUs.
@@ -282,8 +283,11 @@ fn made_pods(
         queued: managed.part(controller, place, number),
         ..spec(queued::admitted(pod, !managed.is_not(), cluster))
     };
-    let add = |name: Arc<str>, (spec, after): (JobSpec, Option<SimDuration>), jobs: &mut Vec<Named>| {
-        let draft = draft(spec, Terms { at: set.terms.at.max(after), ..set.terms }, controller.span);
+    let add = |(name, before): (Arc<str>, Option<Arc<str>>),
+               (spec, after): (JobSpec, Option<SimDuration>),
+               jobs: &mut Vec<Named>| {
+        let mut draft = draft(spec, Terms { at: set.terms.at.max(after), ..set.terms }, controller.span);
+        draft.after_start_of = before;
         let (namespace, created) = (Arc::clone(&controller.namespace), controller.created);
         jobs.push(Named { namespace, name, created, is_leaving: false, is_missing: controller.has_pods, draft });
     };
@@ -295,7 +299,7 @@ fn made_pods(
             None => {
                 // The index of each pod is left out, because all are replicas of one job.
                 let spec = JobSpec { replicas: count, ..base(set.template.clone(), 0) };
-                add(prefix, (spec, None), jobs);
+                add((prefix, None), (spec, None), jobs);
                 if let Some(job) = jobs.last_mut() {
                     Arc::make_mut(&mut job.draft.arrival.behavior).together = Some(count);
                 }
@@ -310,7 +314,7 @@ fn made_pods(
     let are_alike = !set.pods_differ() && !managed.is_apart();
     if are_alike && set.parallelism.is_none() && is_whole && count > 1 {
         let spec = JobSpec { replicas: count, ..base(set.template.clone(), 0) };
-        return add(prefix, (spec, None), jobs);
+        return add((prefix, None), (spec, None), jobs);
     }
     // Kueue admits as many pods as may run at a time, and admission lets the others go in turn.
     let limit =
@@ -325,7 +329,8 @@ fn made_pods(
         // A controller with one pod is known by its own name.
         let name = if count == 1 && !is_numbered(controller.kind) { Arc::clone(&prefix) } else { name };
         let spec = JobSpec { run_limit: limit.clone().map(Box::new), ..base(pod, *number) };
-        add(name, (spec, set.after.get(number).copied()), jobs);
+        let before = number.checked_sub(1).filter(|_| set.is_ordered).map(|before| Arc::from(set.name_of(before)));
+        add((name, before), (spec, set.after.get(number).copied()), jobs);
     }
 }
 

@@ -243,7 +243,7 @@ pub(super) fn drafts(
                 let spec = spec(&tasks.tasks[task], queues[task].clone(), format, &mut shared);
                 let spec = Arc::new(JobSpec { name, ..spec });
                 let arrival = Arrival { at, spec, behavior: Arc::clone(&stays), recorded_wait: None };
-                Draft { arrival, cancel_at: None, span: asked.span }
+                Draft { arrival, cancel_at: None, after_start_of: None, span: asked.span }
             };
             return (order.into_iter().enumerate().map(draft).collect(), None);
         }
@@ -271,7 +271,7 @@ pub(super) fn drafts(
         let arrival = arrival(task, queue.clone(), behavior, at, (format, asked.estimates), &mut shared);
         // The wait was recorded at another time, among other jobs.
         let recorded_wait = arrival.recorded_wait.filter(|_| !is_moved);
-        Draft { arrival: Arrival { recorded_wait, ..arrival }, cancel_at: None, span: asked.span }
+        Draft { arrival: Arrival { recorded_wait, ..arrival }, cancel_at: None, after_start_of: None, span: asked.span }
     };
     let mut drafts: Vec<Draft> = chosen.into_iter().map(draft).collect();
     name_apart(&mut drafts);

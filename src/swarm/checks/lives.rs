@@ -287,6 +287,7 @@ fn judge_waiting(
         Reason::GpuNotUsable,
         Reason::GpuBusyElsewhere,
         Reason::BackingOff,
+        Reason::PodTerminating,
     ];
     if reasons.is_empty() {
         return Err("it never said why".to_string());

@@ -69,6 +69,8 @@ pub enum Wait {
     Dependency,
     /// The admission of its workload.
     Admission,
+    /// Its last attempt to be gone from all nodes.
+    LastAttempt,
 }
 
 pub struct Replica {
