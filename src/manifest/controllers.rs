@@ -130,6 +130,22 @@ pub struct PodSet {
     pub of_job: Option<JobTerms>,
 }
 
+/// How many pods of a Job may fail before Kubernetes ends it, or one of its indexes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BackoffLimit {
+    Together(u32),
+    /// `backoffLimitPerIndex`: each index has retries of its own.
+    PerIndex(u32),
+}
+
+impl BackoffLimit {
+    pub fn limit(self) -> u32 {
+        match self {
+            BackoffLimit::Together(limit) | BackoffLimit::PerIndex(limit) => limit,
+        }
+    }
+}
+
 /// When Kubernetes ends a Job with all of its pods before they complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobTerms {
@@ -137,8 +153,8 @@ pub struct JobTerms {
     pub deadline: Option<SimDuration>,
     /// When the Job was started, if its status says so.
     pub started: Option<Seconds>,
-    /// How many of its pods may fail.
-    pub backoff_limit: u32,
+    /// How many of its pods may fail, together or of each index.
+    pub backoff_limit: BackoffLimit,
     /// How many pods have failed, as its status says.
     pub failed: u32,
     /// The JobSet that fails with the Job, as `namespace/name`.

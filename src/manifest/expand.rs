@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::ended::is_done;
 use crate::api::{Labels, Seconds};
 use crate::cluster::{Builder, ClaimTemplate, Cluster, created, seconds, terms};
-use crate::controllers::{Controller, JobTerms, Naming, PodSet, QueuePriority, Terms};
+use crate::controllers::{BackoffLimit, Controller, JobTerms, Naming, PodSet, QueuePriority, Terms};
 use crate::daemons;
 use crate::kinds::Kind;
 use crate::listed::topology;
@@ -468,7 +468,10 @@ pub fn job_terms(spec: &Map<String, Value>, object: &Object, set: Option<&Object
     JobTerms {
         deadline: seconds(spec.get("activeDeadlineSeconds")),
         started: started.and_then(|text| Seconds::parse(text).ok()),
-        backoff_limit: count(spec.get("backoffLimit"), BACKOFF_LIMIT),
+        backoff_limit: match spec.get("backoffLimitPerIndex") {
+            Some(limit) => BackoffLimit::PerIndex(count(Some(limit), 0)),
+            None => BackoffLimit::Together(count(spec.get("backoffLimit"), BACKOFF_LIMIT)),
+        },
         failed: count(at(&object.value, &["status", "failed"]), 0),
         set: set.map(|set| Arc::from(format!("{}/{}", set.namespace(), set.name()))),
     }

@@ -51,7 +51,9 @@ mod write;
 use dryrack_kubernetes::object as api;
 
 pub use cluster::{Budget, ClaimTemplate, Cluster, LocalQueue, MadeClaim, Queues, StatedQueue};
-pub use controllers::{Controller, JobTerms, Naming, PodSet, QueuePriority, StatedPod, Terms, claim_name};
+pub use controllers::{
+    BackoffLimit, Controller, JobTerms, Naming, PodSet, QueuePriority, StatedPod, Terms, claim_name,
+};
 pub use ended::{LEFT, grace_left};
 pub use kinds::{KINDS, Kind, Known};
 pub use listed::{ListedAdmission, ListedAssignment, ListedPodSet, ListedWorkload};

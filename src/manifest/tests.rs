@@ -7,7 +7,7 @@ use serde_json::Value;
 use dryrack_yaml::Report;
 
 use crate::api::{Node, Pod, PreemptionPolicy, Quantity};
-use crate::{Cluster, Manifests};
+use crate::{BackoffLimit, Cluster, Manifests};
 
 /// Reads one text, and returns the objects with the rendered faults.
 pub fn read(text: &str) -> (Manifests, Cluster, String) {
@@ -71,7 +71,7 @@ fn a_job_makes_its_pods() {
     assert_eq!((job.key().as_str(), job.queue.as_deref()), ("team/train", Some("gpus")));
     assert_eq!(job.terms.duration.map(|duration| duration.to_string()), Some("30m".to_string()));
     let set = &job.sets[0];
-    assert_eq!(set.of_job.as_ref().map(|job| (job.backoff_limit, job.failed)), Some((6, 0)));
+    assert_eq!(set.of_job.as_ref().map(|job| (job.backoff_limit, job.failed)), Some((BackoffLimit::Together(6), 0)));
     assert_eq!((set.numbers.len(), set.parallelism), (10, Some(4)));
     let pod = set.pod(3);
     assert_eq!(&*pod.metadata.key(), "team/train-3");

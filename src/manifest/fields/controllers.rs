@@ -20,13 +20,14 @@ const JOB_SPEC: Fields = Fields::of(
         ("completionMode", Shape::Word(&["NonIndexed", "Indexed"])),
         ("suspend", Shape::Bool),
         ("backoffLimit", Shape::COUNT),
+        ("backoffLimitPerIndex", Shape::COUNT),
         ("activeDeadlineSeconds", Shape::LONG),
         ("template", TEMPLATE),
     ],
 )
 .requires(&["template"])
 .unused("manualSelector podReplacementPolicy selector ttlSecondsAfterFinished")
-.unfollowed("managedBy backoffLimitPerIndex maxFailedIndexes podFailurePolicy successPolicy");
+.unfollowed("managedBy maxFailedIndexes podFailurePolicy successPolicy");
 
 const JOB_STATUS: Fields = Fields::of(
     "the status of a job",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dryrack_kubernetes::cluster::{PodInfo, Resource};
 use dryrack_manifest::{
-    Cluster, Controller, JobTerms, Kind, LEFT, MadeClaim, Object, PodSet, StatedPod, Terms, grace_left,
+    BackoffLimit, Cluster, Controller, JobTerms, Kind, LEFT, MadeClaim, Object, PodSet, StatedPod, Terms, grace_left,
 };
 use dryrack_objects::{Pod, ResourceClaim, Seconds};
 use dryrack_units::{Bytes, MilliCpu, Permille, SimDuration, SimTime};
@@ -169,14 +169,14 @@ fn stated_pod(stated: &StatedPod, cluster: &Cluster, queued: Option<Arc<QueuedPa
     let retry = match (owner, is_replaced) {
         (None, _) => Some(0),
         (Some(_), true) => None,
-        (Some(_), false) => Some(of_job.map_or(RETRIES, |(_, of_job)| of_job.backoff_limit)),
+        (Some(_), false) => Some(of_job.map_or(RETRIES, |(_, of_job)| of_job.backoff_limit.limit())),
     };
     let terms = Terms { duration: stated.terms.duration.map(left), ..stated.terms };
     let (namespace, name) = (pod.metadata.namespace(), Arc::clone(&pod.metadata.name));
     let spec = JobSpec {
         time_limit: stated.deadline.map(left),
         shared_deadline: stated.owner.as_ref().and_then(|(_, job)| shared(job, stated.of_job.as_ref()?, latest)),
-        shared_retry: of_job.map(|(job, of_job)| shared_retry(job, of_job)),
+        shared_retry: of_job.and_then(|(job, of_job)| shared_retry(job, of_job)),
         restart: if is_replaced { Restart::Always } else { Restart::Never },
         retry: Some(Box::new(retry_policy(retry, is_replaced))),
         queued,
@@ -202,9 +202,11 @@ fn shared(job: &Arc<str>, of_job: &JobTerms, latest: Option<Seconds>) -> Option<
     Some(Arc::new(SharedDeadline { group: Arc::clone(job), after: after.saturating_sub(age).max(LEFT) }))
 }
 
-/// The retries of a Job, which all its pods share.
-fn shared_retry(job: &Arc<str>, of_job: &JobTerms) -> Arc<SharedRetry> {
-    Arc::new(SharedRetry { group: Arc::clone(job), failed: of_job.failed, ends_with: of_job.set.clone() })
+/// The retries of a Job, if all its pods share them.
+fn shared_retry(job: &Arc<str>, of_job: &JobTerms) -> Option<Arc<SharedRetry>> {
+    let is_shared = matches!(of_job.backoff_limit, BackoffLimit::Together(_));
+    is_shared
+        .then(|| Arc::new(SharedRetry { group: Arc::clone(job), failed: of_job.failed, ends_with: of_job.set.clone() }))
 }
 
 fn retry_policy(limit: Option<u32>, is_replaced: bool) -> RetryPolicy {
@@ -270,14 +272,14 @@ fn made_pods(
     let set = &controller.sets[place];
     let is_job = matches!(controller.kind, Kind::Job | Kind::JobSet | Kind::QueuedWorkload);
     let job: Arc<str> = Arc::from(format!("{}/{}", controller.namespace, set.prefix()));
-    let retries = set.of_job.as_ref().map_or(RETRIES, |of_job| of_job.backoff_limit);
+    let retries = set.of_job.as_ref().map_or(RETRIES, |of_job| of_job.backoff_limit.limit());
     let base = |pod: Pod, number: u32| JobSpec {
         time_limit: set.deadline,
         shared_deadline: set.of_job.as_ref().and_then(|of_job| {
             // Kueue starts the Job again when it admits it.
             shared(&job, of_job, cluster.latest.filter(|_| managed.is_not() || managed.holds_quota()))
         }),
-        shared_retry: set.of_job.as_ref().map(|of_job| shared_retry(&job, of_job)),
+        shared_retry: set.of_job.as_ref().and_then(|of_job| shared_retry(&job, of_job)),
         restart: if is_job { Restart::Never } else { Restart::Always },
         retry: Some(Box::new(retry_policy(is_job.then_some(retries), !is_job))),
         queued: managed.part(controller, place, number),

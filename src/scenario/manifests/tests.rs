@@ -51,6 +51,8 @@ fn controllers_are_jobs_and_their_pods_are_replicas() {
   - {{apiVersion: batch/v1, kind: Job, metadata: {{name: one}}, spec: {{template: {{{ending}}}}}}}
   - {{apiVersion: batch/v1, kind: Job, metadata: {{name: same}}, spec: {{template: {{{ending}}}}}}}
   - {{apiVersion: batch/v1, kind: Job, metadata: {{name: same, namespace: other}}, spec: {{template: {{{ending}}}}}}}
+  - {{apiVersion: batch/v1, kind: Job, metadata: {{name: each, annotations: {{dryrack/at: 2m}}}}, spec: {{completionMode: Indexed,
+     completions: 2, parallelism: 2, backoffLimitPerIndex: 3, template: {{{ending}}}}}}}
   - {{apiVersion: apps/v1, kind: DaemonSet, metadata: {{name: agent}}, spec: {{template: {{spec: {{containers: [{{name: m}}]}}}}}}}}
 ",
         ending = ending()
@@ -58,7 +60,7 @@ fn controllers_are_jobs_and_their_pods_are_replicas() {
     let jobs = &loaded.rehearsal.arrivals;
     let names: Vec<&str> = jobs.iter().map(|job| &*job.spec.name).collect();
     let expected = ["web", "one", "default/same", "other/same", "agent-n", "train-0", "train-1", "train-2", "train-3"];
-    assert_eq!(names, expected);
+    assert_eq!((&names[..9], &names[9..]), (&expected[..], &["each-0", "each-1"][..]));
     let (web, train) = (&jobs[0].spec, &jobs[5].spec);
     assert_eq!(
         (web.replicas, web.restart, web.retry.as_ref().map(|retry| retry.limit)),
@@ -70,6 +72,10 @@ fn controllers_are_jobs_and_their_pods_are_replicas() {
     // The pods of the Job are jobs here, so they share its deadline.
     let deadline = train.shared_deadline.as_deref().map(|deadline| (&*deadline.group, deadline.after));
     assert_eq!((train.time_limit, deadline), (None, Some(("default/train", SimDuration::from_secs(600)))));
+    assert_eq!(train.shared_retry.as_deref().map(|retry| &*retry.group), Some("default/train"));
+    // With a limit for each index, they do not share their retries.
+    let each = &jobs[9].spec;
+    assert_eq!((each.retry.as_ref().map(|retry| retry.limit), &each.shared_retry), (Some(Some(3)), &None));
     assert_eq!(jobs[5].at, SimTime::from_secs(60));
     assert_eq!((jobs[5].behavior.run, jobs[0].behavior.run), (Some(SimDuration::from_secs(300)), None));
 }
