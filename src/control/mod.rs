@@ -63,7 +63,7 @@ pub use admission::{AdmissionState, AdmissionView, Behind, StandsBehind};
 pub use clocks::{PassTime, Ticks};
 pub use core::{AnalysesAhead, LONGEST_PROVISIONING, Watch, Watched};
 pub use drive::{arrange, step, step_len};
-pub use kubernetes::{GangScheduling, KubernetesOptions, QueueOptions, is_gpu, pods, reason_of_text};
+pub use kubernetes::{GangScheduling, KubernetesOptions, Neighbors, QueueOptions, is_gpu, pods, reason_of_text};
 pub use lasting_limits::LastingLimits;
 pub use pass_options::{PassOptions, Passes, Trigger};
 pub use policies::{PolicyOptions, PolicyReads, UtilizationOptions};

@@ -5,30 +5,34 @@ use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 
+use super::fitting::declared_fleet;
 use super::records::Records;
 use super::rehearsal::{InitialNode, Rehearsal};
 use super::run::{RunOptions, run};
+use dryrack_control::Neighbors;
 use dryrack_event::{Event, Histogram, Reason, RecordBody};
 use dryrack_fleet::NodeState;
 use dryrack_ids::JobId;
-use dryrack_objects::Pod;
+use dryrack_objects::{Pod, WorkloadReference};
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::{Arrival, JobBehavior, JobSpec, Restart};
 
 /// For each of these jobs, why its pods find no node although all nodes are ready and empty. `None` if they find one, if
-/// the job states no pod, if its pods are scheduled as a gang, or if the reason may end: another pod that must come
-/// first, a node that is cordoned, or devices that are allocated.
+/// the job states no pod, or if the reason may end: another pod that must come first, a node that is cordoned, or devices
+/// that are allocated. Of a gang, all pods come together. `None` too if other jobs belong to the gang, or if its pods have
+/// rules about each other, so that they might find nodes in another order.
 pub fn refused_alone(rehearsal: &Rehearsal, jobs: &[&JobSpec]) -> Vec<Option<Histogram>> {
     // Equal pods are tried once.
-    let mut numbers: HashMap<Pod, usize, FixedState> = HashMap::default();
+    let mut numbers: HashMap<(Pod, u32), usize, FixedState> = HashMap::default();
     let mut different: Vec<&JobSpec> = Vec::new();
     let mut places = Vec::with_capacity(jobs.len());
+    let gangs = SingleGangs::of(rehearsal);
     for job in jobs {
-        let alone = job.pod.as_ref().filter(|pod| pod.spec.workload_ref.is_none());
+        let alone = job.pod.as_ref().filter(|pod| pod.spec.workload_ref.is_none() || gangs.holds_only(job));
         places.push(alone.map(|pod| {
             let mut pod = Pod::clone(pod);
             (pod.metadata.name, pod.metadata.uid) = (Arc::default(), Arc::default());
-            *numbers.entry(pod).or_insert_with(|| {
+            *numbers.entry((pod, tried_together(job))).or_insert_with(|| {
                 different.push(job);
                 different.len() - 1
             })
@@ -36,6 +40,43 @@ pub fn refused_alone(rehearsal: &Rehearsal, jobs: &[&JobSpec]) -> Vec<Option<His
     }
     let refused = tried(rehearsal, &different);
     places.into_iter().map(|place| place.and_then(|place| refused[place].clone())).collect()
+}
+
+/// How many pods of a job are tried at once.
+fn tried_together(job: &JobSpec) -> u32 {
+    let is_gang = job.pod.as_ref().is_some_and(|pod| pod.spec.workload_ref.is_some());
+    if is_gang { job.replicas } else { 1 }
+}
+
+/// The number of jobs of each gang, by its namespace and its reference.
+struct SingleGangs(HashMap<(Arc<str>, WorkloadReference), u32, FixedState>);
+
+impl SingleGangs {
+    fn of(rehearsal: &Rehearsal) -> SingleGangs {
+        let mut jobs: HashMap<_, u32, FixedState> = HashMap::default();
+        for arrival in &rehearsal.arrivals {
+            if let Some(gang) = SingleGangs::key(&arrival.spec) {
+                *jobs.entry(gang).or_default() += 1;
+            }
+        }
+        SingleGangs(jobs)
+    }
+
+    fn key(job: &JobSpec) -> Option<(Arc<str>, WorkloadReference)> {
+        let pod = job.pod.as_ref()?;
+        Some((pod.metadata.namespace(), pod.spec.workload_ref.clone()?))
+    }
+
+    /// Whether all pods of the gang are of this job, and have no rules about each other.
+    fn holds_only(&self, job: &JobSpec) -> bool {
+        let Some(spec) = job.pod.as_ref().map(|pod| &pod.spec) else { return false };
+        let affinity = &spec.affinity;
+        let has_rules = !affinity.pod_affinity.required.is_empty()
+            || !affinity.pod_anti_affinity.required.is_empty()
+            || !spec.topology_spread_constraints.is_empty()
+            || !spec.resource_claims.is_empty();
+        !has_rules && SingleGangs::key(job).and_then(|key| self.0.get(&key)) == Some(&1)
+    }
 }
 
 /// How long each pod may wait. Nothing else happens in this time.
@@ -49,7 +90,7 @@ fn tried(rehearsal: &Rehearsal, jobs: &[&JobSpec]) -> Vec<Option<Histogram>> {
     let behavior = Arc::new(JobBehavior::default());
     let arrival = |(number, job): (usize, &&JobSpec)| {
         let spec = JobSpec {
-            replicas: 1,
+            replicas: tried_together(job),
             restart: Restart::Never,
             retry: None,
             time_limit: None,
@@ -80,12 +121,14 @@ fn tried(rehearsal: &Rehearsal, jobs: &[&JobSpec]) -> Vec<Option<Histogram>> {
     let mut records = Records::default();
     run(&alone, RunOptions::default(), &mut [&mut records]);
     let mut refused: Vec<Option<Histogram>> = vec![None; jobs.len()];
+    let mut placed = vec![false; jobs.len()];
     for record in &records.0 {
         match &record.said {
-            RecordBody::Event(Event::Held { attempt, reasons, .. }) => {
+            // Pods of a gang that have a node wait for the one that has none.
+            RecordBody::Event(Event::Held { attempt, reasons, .. }) if !reasons.contains(Reason::WaitsOnPermit) => {
                 refused[attempt.job.index()] = Some(reasons.clone());
             }
-            RecordBody::Event(Event::Placed { attempt, .. }) => refused[attempt.job.index()] = None,
+            RecordBody::Event(Event::Placed { attempt, .. }) => placed[attempt.job.index()] = true,
             _ => {}
         }
     }
@@ -94,5 +137,14 @@ fn tried(rehearsal: &Rehearsal, jobs: &[&JobSpec]) -> Vec<Option<Histogram>> {
     let may_end =
         |reason: Reason| reason.may_end_for_a_pod_alone() || (reason == Reason::ClaimsUnallocatable && is_allocated);
     let lasts = |reasons: &Histogram| !reasons.iter().any(|(reason, _)| may_end(reason));
-    refused.into_iter().map(|reasons| reasons.filter(lasts)).collect()
+    let mut neighbors = None;
+    let mut lacks_affinity = |job: usize| {
+        let pods = || rehearsal.arrivals.iter().map(|arrival| arrival.spec.pod.as_deref());
+        let neighbors = neighbors.get_or_insert_with(|| Neighbors::new(&declared_fleet(rehearsal), pods()));
+        jobs[job].pod.as_ref().is_some_and(|pod| neighbors.lack(pod))
+    };
+    let mut never = |job: usize, reasons: &Histogram| {
+        !placed[job] && (lasts(reasons) || reasons.contains(Reason::PodAffinityUnmet) && lacks_affinity(job))
+    };
+    refused.into_iter().enumerate().map(|(job, reasons)| reasons.filter(|reasons| never(job, reasons))).collect()
 }

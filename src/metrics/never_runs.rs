@@ -21,6 +21,8 @@ use dryrack_workload::{Demand, JobSpec};
 pub enum NeverRuns {
     /// It does not fit on the nodes.
     NoRoom(NeverFits),
+    /// So many pods of its gang do not fit on the nodes at once.
+    NoRoomForGang(NeverFits, u32),
     /// It fits on none of the nodes that the flavors select with which Kueue may admit it.
     NotOfFlavors(NeverFits),
     /// A limit, or a lack of the cluster's objects, keeps it out even if nothing else runs.
@@ -28,18 +30,23 @@ pub enum NeverRuns {
 }
 
 impl NeverRuns {
-    /// What the reasons of all nodes show of a pod.
-    fn of_pod(reasons: &Histogram) -> NeverRuns {
+    /// What the reasons of all nodes show of a pod of this job.
+    fn of_pod(job: &JobSpec, reasons: &Histogram) -> NeverRuns {
+        let never = NeverFits::of(reasons);
+        let is_gang = job.pod.as_ref().is_some_and(|pod| pod.spec.workload_ref.is_some());
         match reasons.iter().map(|(reason, _)| reason).find(|reason| reason.is_of_declared_objects()) {
             Some(reason) => NeverRuns::KeptOut(reason),
-            None => NeverRuns::NoRoom(NeverFits::of(reasons)),
+            None if is_gang => NeverRuns::NoRoomForGang(never, job.replicas),
+            None => NeverRuns::NoRoom(never),
         }
     }
 
     /// Why it never runs with the flavors of Kueue, if it fits without them.
     fn of_flavors(self) -> NeverRuns {
         match self {
-            NeverRuns::NoRoom(never) | NeverRuns::NotOfFlavors(never) => NeverRuns::NotOfFlavors(never),
+            NeverRuns::NoRoom(never) | NeverRuns::NoRoomForGang(never, _) | NeverRuns::NotOfFlavors(never) => {
+                NeverRuns::NotOfFlavors(never)
+            }
             NeverRuns::KeptOut(reason) => NeverRuns::KeptOut(reason),
         }
     }
@@ -162,17 +169,17 @@ pub fn judge_jobs(rehearsal: &Rehearsal, jobs: &[&JobSpec], (now, pending): (Sim
     let alone = refused_alone(&lasting, &specs);
     let mut of_demands: HashMap<Arc<Demand>, Option<NeverRuns>, foldhash::fast::FixedState> = HashMap::default();
     let mut refused = forms.iter().zip(alone).peekable();
-    while let Some(((place, _), alone)) = refused.next() {
+    while let Some(((place, own), alone)) = refused.next() {
         let mut with_flavors: Option<Option<NeverRuns>> = None;
         while let Some(((_, form), alone)) = refused.next_if(|((other, _), _)| other == place) {
-            let of_pod = alone.as_ref().map(NeverRuns::of_pod);
+            let of_pod = alone.as_ref().map(|reasons| NeverRuns::of_pod(form, reasons));
             let demand = stages.demand_of(form);
             let on_nodes = || on_empty_nodes(stages, &demand, &fleet).never;
             let never = of_pod.or_else(|| *of_demands.entry(Arc::clone(&demand)).or_insert_with(on_nodes));
             with_flavors = Some(with_flavors.unwrap_or(never).and(never));
         }
         let of_flavors = with_flavors.flatten().map(NeverRuns::of_flavors);
-        judged[*place].never = alone.as_ref().map(NeverRuns::of_pod).or(of_flavors);
+        judged[*place].never = alone.as_ref().map(|reasons| NeverRuns::of_pod(own, reasons)).or(of_flavors);
     }
     judged
 }

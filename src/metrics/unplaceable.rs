@@ -124,6 +124,7 @@ fn lack(demand: &Demand, never: NeverRuns, shapes: &[&NodeShape]) -> String {
             return demand.beyond_pods().map_or(Reason::NotAPod.text(), BeyondPods::text).to_string();
         }
         NeverRuns::NoRoom(never) => never,
+        NeverRuns::NoRoomForGang(never, pods) => return never.of_gang(pods),
         NeverRuns::NotOfFlavors(never) => return never.of_flavors(),
         NeverRuns::KeptOut(reason) if reason.counts_what_runs() => {
             return format!("{} even if nothing else runs", reason.text());

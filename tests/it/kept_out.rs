@@ -6,6 +6,7 @@ trials! {
     Nothing: [
         what_kueue_never_lets_run_is_found,
         what_may_run_in_a_later_state_of_kueue_is_not_said_to_never_run,
+        gangs_and_affinity_that_nothing_can_meet_are_found,
         the_smallest_number_of_a_range_counts_for_a_quota,
         what_a_pod_cannot_request_is_named_before_and_after_a_run,
         what_no_instance_has_is_named_with_amounts,
@@ -100,6 +101,55 @@ fn what_may_run_in_a_later_state_of_kueue_is_not_said_to_never_run() {
         ),
     ];
     check(&rows, &["kubernetes-1.35"]);
+}
+
+fn gangs_and_affinity_that_nothing_can_meet_are_found() {
+    let gang = |job: &str| format!("jobs: [{{name: x, at: 1m, duration: 10m, {job}}}]\n");
+    let no_room = |pods: u32| format!("the suitable nodes have no room for {pods} tasks at once, even when empty");
+    let (seven, four) = (no_room(7), no_room(4));
+    // There are 24 GPUs: on two nodes 8, and on two 4.
+    let rows = [
+        (gang("tasks: 6, gpus: 4"), ""),
+        (gang("tasks: 7, gpus: 4"), &*seven),
+        (gang("tasks: 2, gpus: 8"), ""),
+        (gang("tasks: 4, gpus: 8"), &four),
+        (gang("tasks: 2, gpus: 1, labels: {pool: none}"), "no node"),
+    ];
+    let dir = empty();
+    for (text, because) in rows {
+        let text = format!("{}{text}until: 12h\n", NODES.replace("PROFILE", "kubernetes-1.35-gang-scheduling"));
+        std::fs::write(dir.path().join("s.yaml"), &text).expect("a folder of our own");
+        for command in [&["run", "s.yaml"][..], &["trace", "check", "s.yaml"]] {
+            let said = stdout(dir.path(), command, i32::from(!because.is_empty()));
+            assert_eq!(said.contains("can never run: "), !because.is_empty(), "{text}{said}");
+            assert!(said.contains(because), "{because}: {text}{said}");
+        }
+    }
+    for (text, is_met) in [
+        (beside("zone", "{app: batch}", "{app: web}"), true),
+        (beside("zone", "{app: web}", "{app: batch}"), true),
+        (beside("zone", "{app: batch}", "{app: batch}"), false),
+        (beside("rack", "{app: web}", "{app: web}"), false),
+        (beside("kubernetes.io/hostname", "{app: web}", "{app: web}"), true),
+    ] {
+        std::fs::write(dir.path().join("s.yaml"), &text).expect("a folder of our own");
+        let said = stdout(dir.path(), &["run", "s.yaml"], i32::from(!is_met));
+        assert_eq!(said.contains("can never run: "), !is_met, "{text}{said}");
+        assert!(is_met || said.contains("node(s) didn't match pod affinity rules"), "{text}{said}");
+    }
+}
+
+/// A pod that must run beside others.
+fn beside(key: &str, labels: &str, others: &str) -> String {
+    format!(
+        "scenario: Beside others\nprofile: kubernetes-1.35\nuntil: 1h\nmanifests:\n\
+         - {{apiVersion: v1, kind: Node, metadata: {{name: n, labels: {{zone: z}}}}, status: {{allocatable: {{cpu: 8, pods: 9}}}}}}\n\
+         - {{apiVersion: v1, kind: Pod, metadata: {{name: other, labels: {others}, annotations: {{dryrack/at: 2m}}}}, \
+         spec: {{containers: [{{name: c}}]}}}}\n\
+         - {{apiVersion: v1, kind: Pod, metadata: {{name: x, labels: {labels}}}, spec: {{containers: [{{name: c}}], affinity: \
+         {{podAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: [{{topologyKey: {key}, labelSelector: \
+         {{matchLabels: {{app: web}}}}}}]}}}}}}}}\n"
+    )
 }
 
 /// A range takes as many GPUs as it can get, and at least the first number.

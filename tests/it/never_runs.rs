@@ -634,8 +634,8 @@ fn pods_that_no_node_takes_can_never_run() {
         (tolerating(&affinity), Some("node(s) didn't match Pod's node affinity/selector")),
         (tolerating(nic), Some("Insufficient amount of an extended resource")),
         (tolerating("resourceClaims: [{name: g, resourceClaimName: one}]"), Some("cannot allocate all claims")),
-        // A pod with this label may still come.
-        (tolerating(&pod_affinity), None),
+        // No pod with this label comes.
+        (tolerating(&pod_affinity), Some("node(s) didn't match pod affinity rules")),
     ];
     let dir = empty();
     for (spec, because) in rows {

@@ -26,6 +26,7 @@ mod gates;
 mod hints;
 #[cfg(test)]
 mod hints_tests;
+mod lacking_affinity;
 mod mirror;
 mod options;
 mod outside;
@@ -42,6 +43,7 @@ mod taints;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+pub use lacking_affinity::Neighbors;
 pub use options::{GangScheduling, KubernetesOptions, QueueOptions};
 pub use pods::is_gpu;
 pub(crate) use pods::kueue_nodes;

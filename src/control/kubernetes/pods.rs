@@ -302,7 +302,8 @@ fn allocatable(shape: &NodeShape) -> ResourceList {
     list
 }
 
-fn labels(node: &FleetNode) -> Labels {
+/// The labels of a node, with those that the kubelet and NVIDIA's GPU feature discovery add.
+pub(super) fn labels(node: &FleetNode) -> Labels {
     let shape = &*node.shape;
     let mut labels = shape.labels.clone();
     let mut add = |key: &str, value: Arc<str>| {
