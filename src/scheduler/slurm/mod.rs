@@ -396,6 +396,27 @@ mod tests {
     }"#;
 
     #[test]
+    fn qos_that_preempt_each_other_are_refused() {
+        let with = |a: &str, b: &str, c: &str| -> Vec<String> {
+            let qos = json!([
+                {"name": "a", "preempt": a.split_whitespace().collect::<Vec<_>>()},
+                {"name": "b", "preempt": b.split_whitespace().collect::<Vec<_>>()},
+                {"name": "c", "preempt": c.split_whitespace().collect::<Vec<_>>()},
+            ]);
+            let options: SlurmOptions =
+                serde_json::from_value(json!({"preempt_type": "qos", "qos": qos})).expect("a configuration");
+            options.faults()
+        };
+        for (a, b, c) in [("b c", "c", ""), ("", "", ""), ("b", "", "b"), ("", "a", "a b")] {
+            assert_eq!(with(a, b, c), Vec::<String>::new(), "{a:?} {b:?} {c:?}");
+        }
+        for (a, b, c) in [("a", "", ""), ("b", "a", ""), ("b", "c", "a"), ("", "c", "b"), ("b", "b", "")] {
+            let faults = with(a, b, c);
+            assert!(faults.len() == 1 && faults[0].contains("preempts itself"), "{a:?} {b:?} {c:?}: {faults:?}");
+        }
+    }
+
+    #[test]
     fn a_job_that_states_no_limit_gets_that_of_its_qos_as_in_slurm() {
         let options: SlurmOptions = serde_json::from_str(MEASURED).expect("a configuration");
         for (partition, qos, minutes) in [

@@ -1,5 +1,7 @@
 //! Preemption: whose running jobs may be stopped for which waiting job (`PreemptType` of slurm.conf).
 
+use std::collections::BTreeSet;
+
 use super::preempt_mode::{PreemptMode, PreemptType};
 use super::qos::Qos;
 use super::{Partition, SlurmOptions};
@@ -71,6 +73,12 @@ impl SlurmOptions {
                 faults.push(format!("has a QOS `{}` that preempts `{name}`, which does not exist", qos.name));
             }
         }
+        // slurmdbd refuses it: "QOS Preemption loop detected" (`_preemption_loop` in as_mysql_qos.c).
+        if let Some(qos) = self.qos.iter().find(|qos| self.preempts_itself(qos)) {
+            let name = &qos.name;
+            let how = "directly or by way of others, which slurmdbd refuses as a loop";
+            faults.push(format!("has a QOS `{name}` that preempts itself, {how}"));
+        }
         for partition in &self.partitions {
             if let Some(name) = partition.qos.as_ref().filter(|name| self.qos(name).is_none()) {
                 faults
@@ -84,5 +92,17 @@ impl SlurmOptions {
             }
         }
         faults
+    }
+
+    /// Whether the QOS preempts itself, by way of others or at once.
+    fn preempts_itself(&self, of: &Qos) -> bool {
+        let (mut open, mut seen) = (vec![of], BTreeSet::new());
+        while let Some(qos) = open.pop() {
+            if qos.preempt.contains(&of.name) {
+                return true;
+            }
+            open.extend(qos.preempt.iter().filter_map(|name| self.qos(name)).filter(|qos| seen.insert(&qos.name)));
+        }
+        false
     }
 }

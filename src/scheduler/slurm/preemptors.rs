@@ -40,21 +40,22 @@ fn ranks_of_tiers(options: &SlurmOptions) -> BTreeMap<u16, u16> {
     tiers
 }
 
-/// The ranks of QOS. All QOS that can preempt each other in turn have the highest rank.
+/// The ranks of QOS. Those that preempt each other in a loop are refused before.
 fn ranks_of_qos(options: &SlurmOptions) -> BTreeMap<Arc<str>, u16> {
-    let most = u16::try_from(options.qos.len()).unwrap_or(u16::MAX >> 1).min(u16::MAX >> 1);
     let mut ranks: BTreeMap<Arc<str>, u16> = options.qos.iter().map(|qos| (Arc::clone(&qos.name), 0)).collect();
-    loop {
+    // The longest chain has each QOS once.
+    for _ in &options.qos {
         let mut is_settled = true;
         for qos in &options.qos {
-            let below = qos.preempt.iter().filter(|name| **name != qos.name).filter_map(|name| ranks.get(name));
-            let rank = below.map(|rank| (rank + 1).min(most)).max().unwrap_or(0);
+            let below = qos.preempt.iter().filter_map(|name| ranks.get(name));
+            let rank = below.map(|rank| rank.saturating_add(1)).max().unwrap_or(0);
             is_settled &= ranks.insert(Arc::clone(&qos.name), rank) == Some(rank);
         }
         if is_settled {
-            return ranks;
+            break;
         }
     }
+    ranks
 }
 
 #[cfg(test)]
@@ -78,13 +79,6 @@ mod tests {
             {"name": "low"}, {"name": "mid", "preempt": ["low"]}, {"name": "apart"}]}"#;
         let expected = [("top", 2), ("low", 0), ("mid", 1), ("apart", 0)];
         assert_eq!(ranks(chain), expected.map(|(name, rank)| (name.to_string(), rank)));
-    }
-
-    #[test]
-    fn qos_that_preempt_each_other_have_one_rank() {
-        let circle = r#"{"preempt_type": "qos", "qos": [{"name": "a", "preempt": ["b"]}, {"name": "b", "preempt": ["a"]},
-            {"name": "c", "preempt": ["c"]}]}"#;
-        assert_eq!(ranks(circle), [("a", 3), ("b", 3), ("c", 0)].map(|(name, rank)| (name.to_string(), rank)));
     }
 
     #[test]
