@@ -1,7 +1,7 @@
-//! Jobs whose status says what they have done. The expected values follow from the reference of `JobStatus` in the API
+//! Jobs whose status says what they have done, and how Jobs end together. The expected values follow from the reference of `JobStatus` in the API
 //! `batch/v1`, and from `manageJob` in `pkg/controller/job/job_controller.go`.
 
-use super::tests::fine;
+use super::tests::{fine, read};
 
 /// The indexes of the pods that a Job with this spec and status makes, and its failures.
 fn made(spec: &str, status: &str) -> (Vec<u32>, u32) {
@@ -34,4 +34,32 @@ fn indexes_that_have_completed_are_left_out() {
 fn a_job_without_completions_makes_no_more_pods_once_one_has_succeeded() {
     assert_eq!(made("parallelism: 3", "failed: 1"), (vec![0, 1, 2], 1));
     assert_eq!(made("parallelism: 3", "succeeded: 1"), (vec![], 0));
+}
+
+#[test]
+fn a_job_set_fails_with_its_first_job_unless_it_is_restarted() {
+    for (policies, ends_together, warned) in [
+        ("", true, ""),
+        ("failurePolicy: {maxRestarts: 0, restartStrategy: Recreate}, successPolicy: {operator: All},", true, ""),
+        ("failurePolicy: {maxRestarts: 3},", false, "a Job that fails ends alone"),
+        ("successPolicy: {operator: Any},", true, "its other Jobs go on after the first succeeds"),
+        ("failurePolicy: {rules: [{action: FailJobSet}]},", true, "JobSet spec.failurePolicy.rules"),
+        ("successPolicy: {targetReplicatedJobs: [driver]},", true, "JobSet spec.successPolicy.targetReplicatedJobs"),
+    ] {
+        let template = "template: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: c}]}}}}";
+        let text = format!(
+            "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {{name: s}}\nspec: {{{policies} replicatedJobs: \
+             [{{name: driver, {template}}}]}}\n"
+        );
+        let (manifests, cluster, mut said) = read(&text);
+        said.push_str(&manifests.unused.notes().join("\n"));
+        let of_job = cluster.controllers[0].sets[0].of_job.as_ref();
+        let set = of_job.and_then(|job| job.set.as_deref());
+        assert_eq!(set, ends_together.then_some("default/s"), "{policies}");
+        assert_eq!(
+            (said.contains("warning: "), said.contains(warned)),
+            (warned.contains(" ends ") || warned.contains(" go on "), true),
+            "{policies} {said}"
+        );
+    }
 }

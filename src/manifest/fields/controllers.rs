@@ -135,10 +135,25 @@ pub const JOB_SET: Fields = Fields::of(
 
 const JOB_SET_SPEC: Fields = Fields::of(
     "the spec of a job set",
-    &[("replicatedJobs", Shape::List(&Shape::Fields(&REPLICATED_JOB))), ("suspend", Shape::Bool)],
+    &[
+        ("replicatedJobs", Shape::List(&Shape::Fields(&REPLICATED_JOB))),
+        ("suspend", Shape::Bool),
+        ("failurePolicy", Shape::Fields(&FAILURE_POLICY)),
+        ("successPolicy", Shape::Fields(&SUCCESS_POLICY)),
+    ],
 )
-.unused("network successPolicy coordinator managedBy ttlSecondsAfterFinished volumeClaimPolicies")
-.unfollowed("startupPolicy failurePolicy");
+.unused("network coordinator managedBy ttlSecondsAfterFinished volumeClaimPolicies")
+.unfollowed("startupPolicy");
+
+const FAILURE_POLICY: Fields = Fields::of("a failure policy", &[("maxRestarts", Shape::COUNT)])
+    .refuses(refused::failure_policy)
+    .unused("restartStrategy")
+    .unfollowed("rules");
+
+/// By default, a JobSet succeeds when all its Jobs have.
+const SUCCESS_POLICY: Fields = Fields::of("a success policy", &[("operator", Shape::Word(&["All", "Any"]))])
+    .refuses(refused::success_policy)
+    .unfollowed("targetReplicatedJobs");
 
 const REPLICATED_JOB: Fields = Fields::of(
     "a replicated job",

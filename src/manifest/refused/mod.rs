@@ -13,7 +13,10 @@ mod queues;
 
 pub use amounts::{node, resources};
 pub use names::{container, name};
-pub use objects::{budget, controller, device_constraint, job, priority_class, replicated_job, replication_controller};
+pub use objects::{
+    budget, controller, device_constraint, failure_policy, job, priority_class, replicated_job, replication_controller,
+    success_policy,
+};
 pub use pods::{
     affinity_term, node_field_requirement, node_requirement, node_selector, pod, requirement, spread, toleration,
 };

@@ -90,6 +90,24 @@ pub fn replicated_job(tree: &Tree, report: &mut Report) {
     }
 }
 
+/// Warns of a JobSet that is restarted when a Job fails.
+pub fn failure_policy(tree: &Tree, report: &mut Report) {
+    let restarts = tree.get("maxRestarts").filter(|most| text(tree, "maxRestarts") != "0" && !most.is_nothing());
+    if let Some(restarts) = restarts {
+        let message = "the restarts of a JobSet are not followed, so a Job that fails ends alone";
+        report.warning(restarts.span, message, "docs/src/kubernetes.md says what is read");
+    }
+}
+
+/// Warns of a JobSet that succeeds with one of its Jobs.
+pub fn success_policy(tree: &Tree, report: &mut Report) {
+    if let Some(operator) = tree.get("operator").filter(|_| text(tree, "operator") == "Any") {
+        let message =
+            "the success policy of a JobSet is not followed, so its other Jobs go on after the first succeeds";
+        report.warning(operator.span, message, "docs/src/kubernetes.md says what is read");
+    }
+}
+
 fn pod_of(job: &Tree) -> Option<&Tree> {
     job.get("spec")?.get("template")?.get("spec").filter(|spec| matches!(spec.node, Node::Map(_)))
 }
