@@ -6,7 +6,7 @@ use super::resources;
 use super::world::World;
 use dryrack_units::Money;
 use dryrack_workload::{CreationPolicy, Demand, Requirements, SpotPolicy};
-use dryrack_yaml::{Fields, Report, Span, list};
+use dryrack_yaml::{Fields, Node, Report, Span, list};
 
 /// The fields of a job that has `resources`.
 pub(super) const FIELDS: [&str; 8] =
@@ -48,6 +48,13 @@ pub(super) fn read(fields: &Fields<'_>, world: &mut World, report: &mut Report) 
         let message = format!("`{key}` has no effect with `resources`");
         let help = "keep one of the two: `resources` asks for instances of fleets, and the other fields ask for nodes";
         report.error_with_help(fields.key_span(key), message, help);
+    }
+    // dstack then makes no offer (`regions is not None`), which nobody wants who writes the key.
+    for (key, what) in [("backends", "backend"), ("regions", "region")] {
+        if matches!(fields.get(key).map(|tree| &tree.node), Some(Node::List(names)) if names.is_empty()) {
+            let help = format!("name the {what}s that the job accepts, or leave `{key}` out to accept all");
+            report.error_with_help(fields.key_span(key), format!("an empty list accepts no {what}"), help);
+        }
     }
     let names = |key: &str, report: &mut Report| -> Vec<(&str, Span)> { fields.items(key, "a name", report) };
     let own = |names: &[(&str, Span)]| names.iter().map(|(name, _)| Arc::from(*name)).collect::<Vec<Arc<str>>>();
