@@ -53,13 +53,13 @@ struct SingleGangs(HashMap<(Arc<str>, WorkloadReference), u32, FixedState>);
 
 impl SingleGangs {
     fn of(rehearsal: &Rehearsal) -> SingleGangs {
-        let mut jobs: HashMap<_, u32, FixedState> = HashMap::default();
+        let mut of_gang: HashMap<_, u32, FixedState> = HashMap::default();
         for arrival in &rehearsal.arrivals {
             if let Some(gang) = SingleGangs::key(&arrival.spec) {
-                *jobs.entry(gang).or_default() += 1;
+                *of_gang.entry(gang).or_default() += 1;
             }
         }
-        SingleGangs(jobs)
+        SingleGangs(of_gang)
     }
 
     fn key(job: &JobSpec) -> Option<(Arc<str>, WorkloadReference)> {
