@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use super::admission::wait_for_admission;
 use super::core::Core;
-use super::core::groups::{AfterFailure, GroupNumber};
 use super::core::nodes::noticed;
 use super::core::store::{DependencyState, Replica, ReplicaIndex, Wait};
 use super::core::timer::Timer;
 use super::flow::{Flow, RefusedJob};
+use super::together;
 use dryrack_event::{Command, Event, Histogram, Lifecycle, Outcome, Phase, Reason, Refusal};
 use dryrack_fleet::{NodeState, Placement};
 use dryrack_ids::{AttemptId, JobId, NodeId};
@@ -247,6 +247,7 @@ pub(crate) trait Attempts: Flow {
                 self.enter(core, index, Phase::Stopping, Some(because));
                 let attempt = core.store[index].attempt_id();
                 core.command(Command::Stop { attempt });
+                together::restart_others(self, core, index, because);
             }
             Phase::Stopping => {
                 core.store[index].stopping = Some((outcome, because));
@@ -273,35 +274,6 @@ pub(crate) trait Attempts: Flow {
         let confirmed = |node: NodeId| replica.stopped_on.contains(&node) && !planted!(ConfirmedNodesAreKept);
         let (_, kept) = placement.split(confirmed);
         self.end_keeping(core, index, outcome, because, kept);
-    }
-
-    /// Ends all jobs of a group. Those that wait for a turn come last, so they end first.
-    fn end_group(&mut self, core: &mut Core, group: GroupNumber, outcome: Outcome, because: Reason) {
-        let open: Vec<JobId> = core.groups.open(group).rev().collect();
-        for job in open {
-            let replicas: Vec<ReplicaIndex> = core.store[job].replicas().collect();
-            for index in replicas {
-                self.stop(core, index, outcome, because);
-            }
-        }
-    }
-
-    /// Notes that an attempt has failed whose job shares its limit of retries with others. Begins another attempt, or ends
-    /// all jobs of the group, and of those that end with it.
-    fn shared_failure(&mut self, core: &mut Core, index: ReplicaIndex, (outcome, because): (Outcome, Reason)) {
-        let job = core.store[index].job;
-        let policy = core.profile.retry_of(&core.store[job].spec);
-        match core.groups.attempt_failed(job, &policy, core.now) {
-            AfterFailure::NextAttempt(at) => self.begin_again(core, index, at, because),
-            AfterFailure::EndGroup(group) => {
-                self.give_up(core, index);
-                // The others end first, so that none of them gets the turn of this one.
-                for group in core.groups.ending_with(group) {
-                    self.end_group(core, group, Outcome::Failed, Reason::BackoffLimitExceeded);
-                }
-                self.finish(core, index, outcome, Reason::BackoffLimitExceeded);
-            }
-        }
     }
 
     /// Ends an attempt that has stayed in this phase for too long.
@@ -359,6 +331,9 @@ pub(crate) trait Attempts: Flow {
                 core.expect_stop(attempt, STOPS_ASKED_FOR);
             }
         }
+        if from != Phase::Stopping && again {
+            together::restart_others(self, core, index, because);
+        }
         self.attempt_ended(core, index, (outcome, because), ran, again);
     }
 
@@ -393,7 +368,9 @@ pub(crate) trait Attempts: Flow {
             core.end_pauses(group);
         }
         if !again {
+            let group = core.store[job].spec.restarts_with.clone();
             self.finish(core, index, outcome, because);
+            group.iter().for_each(|group| core.let_group_begin(group));
             return;
         }
         // An attempt that was lost (with its node, with its GPU, or to preemption) did not fail by itself. It counts
@@ -404,7 +381,7 @@ pub(crate) trait Attempts: Flow {
             self.forget_failures(core, index);
             Next::After(self.requeue_pause(core, because))
         } else if shares_retries {
-            return self.shared_failure(core, index, (outcome, because));
+            return together::shared_failure(self, core, index, (outcome, because));
         } else {
             let policy = core.profile.retry_of(&core.store.job_of(index).spec);
             core.store[index].retry.failed(&policy, ran)
@@ -425,12 +402,17 @@ pub(crate) trait Attempts: Flow {
     }
 
     fn begin_again(&mut self, core: &mut Core, index: ReplicaIndex, at: SimTime, because: Reason) {
-        let waits_for_last = self.is_of_pods() && core.keeps_its_pod(index);
+        let waits_for_last = self.is_of_pods() && core.waits_for_last_attempts(index);
         core.begin_next_attempt(index, at, because);
         if waits_for_last {
             core.store[index].wait = Wait::LastAttempt;
             let reasons = Histogram::of(Reason::PodTerminating, core.fleet.len() as u32);
             return core.hold(index, (Refusal::Unfit, reasons));
+        }
+        if core.store.job_of(index).spec.restarts_with.is_some() {
+            core.store[index].wait = Wait::LastAttempt;
+            core.hold(index, (Refusal::Unfit, Histogram::of(Reason::BackingOff, core.fleet.len() as u32)));
+            return core.last_attempt_is_gone(index);
         }
         if at == core.now {
             self.begin_attempt(core, index);
@@ -446,17 +428,15 @@ pub(crate) trait Attempts: Flow {
     /// Starts the next attempt once its pause is over. The pause of a group may be longer or shorter by now than when it
     /// began.
     fn retry_due(&mut self, core: &mut Core, index: ReplicaIndex) {
-        let replica = &core.store[index];
-        let (job, version) = (replica.job, replica.version);
-        if core.store[job].spec.shared_retry.is_some() {
-            if replica.wait != Wait::BackOff {
-                return;
-            }
-            if let Some(at) = core.groups.paused_until(job, core.now) {
-                return core.timers.set(at, Timer::RetryDue { replica: index, version });
-            }
+        let Replica { job, version, wait, .. } = core.store[index];
+        let has_begun = !matches!(wait, Wait::BackOff | Wait::LastAttempt);
+        if self.is_of_pods() && (has_begun || wait == Wait::LastAttempt && core.waits_for_last_attempts(index)) {
+            return;
         }
-        self.begin_attempt(core, index);
+        match core.groups.paused_until(job, core.now) {
+            Some(at) => core.timers.set(at, Timer::RetryDue { replica: index, version }),
+            None => self.begin_attempt(core, index),
+        }
     }
 
     /// Starts the next attempt, unless its workload has lost its quota in the meantime.
@@ -506,7 +486,7 @@ pub(crate) trait Attempts: Flow {
             Timer::DependencyJudged { job } => self.dependency_judged(core, job),
             Timer::QuotaReleased { workload, .. } => core.admission.release_due(workload),
             Timer::SharedDeadline { group, .. } => {
-                self.end_group(core, group, Outcome::Expired, Reason::DeadlineExceeded);
+                together::end_groups(self, core, group, Outcome::Expired, Reason::DeadlineExceeded);
             }
             Timer::ComputationExpired { .. }
             | Timer::CommitDue { .. }

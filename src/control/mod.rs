@@ -57,6 +57,7 @@ mod safety;
 #[cfg(test)]
 mod safety_tests;
 mod scan;
+mod together;
 mod views;
 
 pub use admission::{AdmissionState, AdmissionView, Behind, StandsBehind};

@@ -99,6 +99,7 @@ fn tried(rehearsal: &Rehearsal, jobs: &[&JobSpec]) -> Vec<Option<Histogram>> {
             queued: None,
             shared_deadline: None,
             shared_retry: None,
+            restarts_with: None,
             ..JobSpec::clone(job)
         };
         let behavior = Arc::clone(&behavior);

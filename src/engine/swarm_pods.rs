@@ -134,7 +134,7 @@ fn share_retries(seed: u64, world: &mut Rehearsal) {
     }
 }
 
-/// Makes some pods those of StatefulSets.
+/// Makes some pods those of StatefulSets, and some of these those of groups that start again as a whole.
 fn add_stateful_sets(seed: u64, world: &mut Rehearsal) {
     let mut draws = Stream::new(seed, "swarm stateful sets", 0);
     if !draws.chance(300) {
@@ -148,7 +148,8 @@ fn add_stateful_sets(seed: u64, world: &mut Rehearsal) {
         };
         let mut pod = Pod::clone(pod);
         pod.metadata.owner_references = read(owner.clone());
-        arrival.spec = Arc::new(JobSpec { pod: Some(Arc::new(pod)), ..JobSpec::clone(spec) });
+        let restarts_with = draws.chance(500).then(|| Arc::from(format!("default/workers-{}", draws.between(0, 2))));
+        arrival.spec = Arc::new(JobSpec { pod: Some(Arc::new(pod)), restarts_with, ..JobSpec::clone(spec) });
     }
 }
 

@@ -216,6 +216,7 @@ impl Compact<'_> {
             queued,
             shared_deadline,
             shared_retry,
+            restarts_with,
         } = spec;
         self.text(name);
         shared.demands.write(demand, self);
@@ -236,23 +237,19 @@ impl Compact<'_> {
         if !after.is_empty() || run_limit.is_some() {
             self.by_serde(after);
         }
-        if run_limit.is_some() {
-            self.by_serde(run_limit);
-        }
-        if slurm.is_some() {
-            self.by_serde(slurm);
-        }
-        if pod.is_some() {
-            self.by_serde(pod);
-        }
-        if queued.is_some() {
-            self.by_serde(queued);
-        }
-        if shared_deadline.is_some() {
-            self.by_serde(shared_deadline);
-        }
-        if shared_retry.is_some() {
-            self.by_serde(shared_retry);
+        self.stated(run_limit);
+        self.stated(slurm);
+        self.stated(pod);
+        self.stated(queued);
+        self.stated(shared_deadline);
+        self.stated(shared_retry);
+        self.stated(restarts_with);
+    }
+
+    /// Writes a part that is left out if it is absent.
+    fn stated(&mut self, part: &Option<impl Serialize>) {
+        if part.is_some() {
+            self.by_serde(part);
         }
     }
 
@@ -536,6 +533,7 @@ mod tests {
             shared_deadline: flags
                 .1
                 .then(|| Arc::new(SharedDeadline { group: "ns/job".into(), after: SimDuration::from_secs(60) })),
+            restarts_with: flags.2.then(|| "ns/group".into()),
             shared_retry: flags
                 .0
                 .then(|| Arc::new(SharedRetry { group: "ns/job".into(), failed: 1, ends_with: Some("ns/set".into()) })),

@@ -229,6 +229,9 @@ macro_rules! reasons {
                         | Reason::InsufficientGpuShare
                         | Reason::InsufficientGpuMemory
                         | Reason::GangIncomplete
+                        | Reason::TooManyPods
+                        | Reason::HostPortTaken
+                        | Reason::InsufficientResource
                 )
             }
 
@@ -526,6 +529,8 @@ reasons! {
         "BackoffLimitExceeded: more pods of its Job failed than its backoffLimit allows";
     // The controller of StatefulSets makes no pod while another one has its name.
     PodTerminating => "pod_terminating", "the pod before it is still terminating, on a node that does not confirm it";
+    // The controller of LeaderWorkerSets makes all pods of a group again.
+    GroupRestarted => "group_restarted", "another pod of its group ended, so the whole group starts again";
 }
 
 impl fmt::Display for Reason {

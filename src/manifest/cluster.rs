@@ -15,9 +15,9 @@ use crate::api::{
     DeviceClass, DisruptionBudget, Namespace, Node, Pod, PodController, PodSpec, PriorityClass, ReplicationController,
     ResourceClaim, ResourceSlice, Seconds, Service, Workload,
 };
-use crate::controllers::{Controller, StatedPod, Terms};
+use crate::controllers::{Controller, GROUP, StatedPod, Terms};
 use crate::defaults::{self, Classes, Origin};
-use crate::expand::{self, job_terms, pods_left};
+use crate::expand::{self, job_terms, pods_left, restarts_as_a_group};
 use crate::injected::{self, Given};
 use crate::kinds::Kind;
 use crate::listed::ListedWorkload;
@@ -291,6 +291,17 @@ impl Builder<'_> {
         own.fold(Terms::default(), Terms::or)
     }
 
+    /// The group of a LeaderWorkerSet of the files with which a pod starts again.
+    fn restarts_with(&self, index: usize) -> Option<Arc<str>> {
+        let objects = &self.manifests.objects;
+        let chain = self.owners.chain(index);
+        let set = chain.iter().map(|owner| &objects[*owner]).find(|owner| owner.kind == Kind::LeaderWorkerSet)?;
+        let labels = objects[index].value.get("metadata")?.get("labels")?;
+        let group = labels.get(GROUP)?.as_str()?;
+        let restarts = restarts_as_a_group(set.value.get("spec")?.as_object()?);
+        restarts.then(|| Arc::from(format!("{}/{}-{group}", set.namespace(), set.name())))
+    }
+
     /// Whether an object or one of its owners is being deleted.
     pub fn is_being_deleted(&self, index: usize) -> bool {
         self.owners.chain(index).iter().any(|index| deleted(&self.manifests.objects[*index]).is_some())
@@ -351,6 +362,7 @@ impl Builder<'_> {
             let set = owner_of_owner.filter(|set| set.kind == Kind::JobSet);
             let of_job = job.and_then(|job| Some(job_terms(job.value.get("spec")?.as_object()?, job, set)));
             let at_a_time = job.and_then(|job| pods_left(job.value.get("spec")?.as_object()?, Some(job)).1);
+            let restarts_with = self.restarts_with(index);
             let owner = owner.map(|it| (it.kind, Arc::from(format!("{}/{}", it.namespace(), it.name()))));
             let deadline = seconds(object.value.get("spec").and_then(|spec| spec.get("activeDeadlineSeconds")));
             let Some(mut pod) = self.pod(value, object.span) else { continue };
@@ -371,6 +383,7 @@ impl Builder<'_> {
                 deadline,
                 of_job,
                 at_a_time,
+                restarts_with,
                 owner,
                 workload,
                 span: object.span,

@@ -51,6 +51,8 @@ pub struct StatedPod {
     pub of_job: Option<JobTerms>,
     /// How many pods of its Job may run at a time, if that does not want all of them at a time.
     pub at_a_time: Option<u32>,
+    /// The group of a LeaderWorkerSet with which the pod starts again, as `namespace/name-number`.
+    pub restarts_with: Option<Arc<str>>,
     /// The controller that made the pod, as `namespace/name`.
     pub owner: Option<(Kind, Arc<str>)>,
     /// The Workload that Kueue made for the pod alone.
@@ -107,6 +109,8 @@ pub struct PodSet {
     pub after: BTreeMap<u32, SimDuration>,
     /// The number of its pods with those that exist already.
     pub wanted: u32,
+    /// Whether all pods of a group of a LeaderWorkerSet start again with each of them.
+    pub restarts_as_a_group: bool,
     /// Whether each pod is made when the one before it runs (`OrderedReady` of a StatefulSet).
     pub is_ordered: bool,
     /// How many of the pods may run at a time, if not all of them.
@@ -231,6 +235,17 @@ impl PodSet {
         }))
     }
 
+    /// The name of the group with which the pod with this number starts again.
+    pub fn restarts_with(&self, number: u32) -> Option<String> {
+        match &self.naming {
+            Naming::Groups { prefix, size, is_leader } if self.restarts_as_a_group => {
+                let workers = if *is_leader { 1 } else { size.saturating_sub(1).max(1) };
+                Some(format!("{prefix}-{}", number / workers))
+            }
+            _ => None,
+        }
+    }
+
     /// The pod with this number.
     pub fn pod(&self, number: u32) -> Pod {
         let mut pod = self.template.clone();
@@ -250,6 +265,10 @@ impl PodSet {
         {
             super::daemons::bind(&mut pod, node);
         }
+        // `updateIdentity` in pkg/controller/statefulset/stateful_set_utils.go.
+        if pod.is_of_stateful_set() {
+            pod.metadata.labels.insert(Arc::from(POD_NAME), Arc::clone(&name));
+        }
         pod.metadata.name = name;
         pod
     }
@@ -259,6 +278,9 @@ impl PodSet {
 pub const SET: &str = "leaderworkerset.sigs.k8s.io/name";
 pub const GROUP: &str = "leaderworkerset.sigs.k8s.io/group-index";
 pub const WORKER: &str = "leaderworkerset.sigs.k8s.io/worker-index";
+
+/// The label of a pod of a StatefulSet with its name.
+const POD_NAME: &str = "statefulset.kubernetes.io/pod-name";
 
 /// The name of the StatefulSet of the workers of a group.
 pub fn of_workers(set: &str, group: u32) -> Arc<str> {

@@ -251,6 +251,7 @@ impl<'m> Maker<'_, 'm> {
             numbers,
             after: BTreeMap::new(),
             is_ordered: false,
+            restarts_as_a_group: false,
             parallelism: None,
             min_count: None,
             has_completions: false,
@@ -289,7 +290,7 @@ impl<'m> Maker<'_, 'm> {
         let mut set = self.set(template, &labels, left, naming)?;
         set.has_completions = spec.contains_key("completions");
         set.parallelism = at_a_time;
-        if is_indexed && succeeded(object) > 0 {
+        if is_indexed {
             set.numbers = open_indexes(spec, object, set.numbers.len());
         }
         let minimum = at(&object.value, &["metadata", "annotations"]);
@@ -370,7 +371,8 @@ impl<'m> Maker<'_, 'm> {
             0 => None,
             wanted => self.set(worker, &labels, wanted, naming(false)),
         };
-        let named = |set: PodSet, name: &str| PodSet { name: Arc::from(name), ..set };
+        let restarts_as_a_group = restarts_as_a_group(spec);
+        let named = |set: PodSet, name: &str| PodSet { name: Arc::from(name), restarts_as_a_group, ..set };
         leaders.map(|set| named(set, "leader")).into_iter().chain(workers.map(|set| named(set, "worker"))).collect()
     }
 
@@ -433,13 +435,16 @@ pub fn pods_left(spec: &Map<String, Value>, object: Option<&Object>) -> (u32, Op
     (left, (parallelism < left).then_some(parallelism))
 }
 
-/// The first `left` indexes of a Job that have not completed. Without `completedIndexes`, the first ones have.
+/// The first `left` indexes of a Job that have neither completed nor failed for good. Without `completedIndexes`, the first
+/// ones have completed.
 fn open_indexes(spec: &Map<String, Value>, object: &Object, left: usize) -> Vec<u32> {
-    let completed = at(&object.value, &["status", "completedIndexes"]).and_then(Value::as_str);
+    let of_status = |key: &str| at(&object.value, &["status", key]).and_then(Value::as_str);
+    let completed = of_status("completedIndexes");
     let first = if completed.is_some() { 0 } else { succeeded(object) };
     // Such as `0-3,5`.
     let mut ranges: Vec<(u32, u32)> = completed
         .into_iter()
+        .chain(of_status("failedIndexes"))
         .flat_map(|text| text.split(','))
         .filter_map(|range| {
             let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -458,6 +463,12 @@ fn open_indexes(spec: &Map<String, Value>, object: &Object, left: usize) -> Vec<
 /// The number of pods of a job that have succeeded.
 fn succeeded(object: &Object) -> u32 {
     count(at(&object.value, &["status", "succeeded"]), 0)
+}
+
+/// Whether all pods of a group of a LeaderWorkerSet with this spec start again with each of them.
+pub fn restarts_as_a_group(spec: &Map<String, Value>) -> bool {
+    let policy = at(spec, &["leaderWorkerTemplate", "restartPolicy"]).and_then(Value::as_str);
+    !matches!(policy, Some("None" | "Default"))
 }
 
 /// What a Job with this spec says about its end. `set` is the JobSet that it is part of.

@@ -488,6 +488,7 @@ fn spec(fields: &Fields<'_>, mut demand: Demand, (world, profile): (&World, &Pro
         queued: None,
         shared_deadline: None,
         shared_retry: None,
+        restarts_with: None,
     };
     spec.queued = kueue::queued(fields, &spec, least, world, report);
     spec

@@ -86,6 +86,10 @@ pub struct JobSpec {
     /// Left out if absent, like `after`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_retry: Option<Arc<SharedRetry>>,
+    /// The name of the jobs with which it starts again: if one of their attempts ends and another follows, so do those of all
+    /// the others, once all have ended. Left out if absent, like `after`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restarts_with: Option<Arc<str>>,
 }
 
 impl JobSpec {
@@ -122,6 +126,7 @@ impl JobSpec {
             queued: None,
             shared_deadline: None,
             shared_retry: None,
+            restarts_with: None,
         }
     }
 }

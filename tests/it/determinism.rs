@@ -177,7 +177,8 @@ fn what_is_digested_can_be_read_back_from_its_bytes() {
         for arrival in &world.arrivals {
             let spec = &*arrival.spec;
             let after = Default::default();
-            let (run_limit, slurm, pod, queued, shared_deadline, shared_retry) = (None, None, None, None, None, None);
+            let (run_limit, slurm, pod, queued) = (None, None, None, None);
+            let (shared_deadline, shared_retry, restarts_with) = (None, None, None);
             let own = spec.clone();
             let plain = dryrack_workload::JobSpec {
                 after,
@@ -187,11 +188,12 @@ fn what_is_digested_can_be_read_back_from_its_bytes() {
                 queued,
                 shared_deadline,
                 shared_retry,
+                restarts_with,
                 ..own
             };
             let mut bytes = postcard::to_extend(&plain, Vec::new()).expect("it has a compact form");
             // The kind of a record says which of these follow: the dependencies, the group, the terms in Slurm, the pod, the
-            // part in a workload, the shared time limit, and the shared retries.
+            // part in a workload, the shared time limit, the shared retries, and the jobs that start again with it.
             bytes = postcard::to_extend(&spec.after, bytes).expect("it has a compact form");
             bytes = postcard::to_extend(&spec.run_limit, bytes).expect("it has a compact form");
             bytes = postcard::to_extend(&spec.slurm, bytes).expect("it has a compact form");
@@ -199,6 +201,7 @@ fn what_is_digested_can_be_read_back_from_its_bytes() {
             bytes = postcard::to_extend(&spec.queued, bytes).expect("it has a compact form");
             bytes = postcard::to_extend(&spec.shared_deadline, bytes).expect("it has a compact form");
             bytes = postcard::to_extend(&spec.shared_retry, bytes).expect("it has a compact form");
+            bytes = postcard::to_extend(&spec.restarts_with, bytes).expect("it has a compact form");
             assert_eq!(&postcard::from_bytes::<dryrack_workload::JobSpec>(&bytes).expect("it reads back"), spec);
         }
     }

@@ -117,7 +117,7 @@ impl Core {
         self.emit(Event::JobEnded { job, outcome, because });
         self.services.forget(job);
         self.admission.job_ended(job);
-        self.groups.job_ended(job);
+        self.groups.job_ended(job, &self.store[job].spec);
         self.job_has_ended(job, outcome);
         self.store.job_is_over(job);
     }

@@ -1,13 +1,16 @@
 //! Claims that are kept after their attempt has ended, because a node cannot confirm the stop or is still completing
 //! the attempt.
 
+use std::sync::Arc;
+
 use super::Core;
-use super::store::{ReplicaIndex, Wait};
+use super::store::{Replica, ReplicaIndex, Wait};
 use super::timer::Timer;
 use crate::attempts::{STOPS_ASKED_FOR, STOPS_AT_THE_DEADLINE};
-use dryrack_event::{Command, Event, Lifecycle};
+use dryrack_event::{Command, Event, Lifecycle, Phase};
 use dryrack_fleet::{NodeState, Placement};
 use dryrack_ids::{AttemptId, NodeId};
+use dryrack_units::SimTime;
 
 impl Core {
     /// Asks attempts with kept claims on a node to stop again, once the node's heartbeats arrive again.
@@ -34,27 +37,56 @@ impl Core {
         match remains.is_empty() {
             true => {
                 self.note_asking(attempt, true);
-                self.last_attempt_is_gone(attempt);
+                if let Some(index) = self.store.replica_of(attempt) {
+                    self.last_attempt_is_gone(index);
+                }
                 self.store.job_is_over(attempt.job);
             }
             false => drop(self.kept.claims.insert(attempt, remains)),
         }
     }
 
-    /// Whether the replica is a pod of a StatefulSet whose last attempt may still be on a node. Kubernetes makes no pod while
-    /// another one has its name.
-    pub(crate) fn keeps_its_pod(&self, index: ReplicaIndex) -> bool {
-        let is_kept = self.kept.claims.contains_key(&self.store[index].attempt_id());
-        is_kept && self.store.job_of(index).spec.pod.as_ref().is_some_and(|pod| pod.is_of_stateful_set())
+    /// Whether the next attempt of a replica waits for earlier ones to be gone from all nodes: Kubernetes makes no pod of a
+    /// StatefulSet while another one has its name, and no pod of a group that starts again while one of the group is left.
+    pub(crate) fn waits_for_last_attempts(&self, index: ReplicaIndex) -> bool {
+        let Replica { job, number, .. } = self.store[index];
+        let spec = &self.store[job].spec;
+        let keeps_name = spec.pod.as_ref().is_some_and(|pod| pod.is_of_stateful_set());
+        keeps_name && self.kept.has_claims_of_replica(job, number)
+            || spec.restarts_with.as_ref().is_some_and(|group| self.is_left(group))
     }
 
-    /// Lets the next attempt begin that waits for this one to be gone.
-    fn last_attempt_is_gone(&mut self, attempt: AttemptId) {
-        let Some(index) = self.store.replica_of(attempt) else { return };
-        let replica = &self.store[index];
-        if replica.wait == Wait::LastAttempt {
-            let timer = Timer::RetryDue { replica: index, version: replica.version };
-            self.timers.set(replica.due.max(self.now), timer);
+    /// Whether an attempt of a group that starts again as a whole stops, or may still be on a node.
+    fn is_left(&self, group: &Arc<str>) -> bool {
+        let is_stopping = |index: ReplicaIndex| self.store[index].phase == Phase::Stopping;
+        let mut jobs = self.groups.restarting_with(group);
+        jobs.any(|job| self.kept.has_claims_of(job) || self.store[job].replicas().any(is_stopping))
+    }
+
+    /// Lets a replica begin its next attempt if it waited for its last one to be gone from all nodes.
+    pub(crate) fn last_attempt_is_gone(&mut self, index: ReplicaIndex) {
+        match self.store.job_of(index).spec.restarts_with.clone() {
+            Some(group) => self.let_group_begin(&group),
+            None => self.let_begin(index, self.store[index].due),
+        }
+    }
+
+    /// Lets the replicas of a group begin their next attempts together, if nothing is left of the last ones.
+    pub(crate) fn let_group_begin(&mut self, group: &Arc<str>) {
+        if self.is_left(group) {
+            return;
+        }
+        let replicas = self.groups.restarting_with(group).flat_map(|job| self.store[job].replicas());
+        let waiting: Vec<ReplicaIndex> =
+            replicas.filter(|index| self.store[*index].wait == Wait::LastAttempt).collect();
+        let Some(due) = waiting.iter().map(|index| self.store[*index].due).max() else { return };
+        waiting.into_iter().for_each(|index| self.let_begin(index, due));
+    }
+
+    fn let_begin(&mut self, index: ReplicaIndex, due: SimTime) {
+        let Replica { wait, version, .. } = self.store[index];
+        if wait == Wait::LastAttempt {
+            self.timers.set(due.max(self.now), Timer::RetryDue { replica: index, version });
         }
     }
 

@@ -358,7 +358,7 @@ impl Flow for Kubernetes {
     /// The controller of a Job counts a pod that is deleted before it succeeds as failed (`isPodFailed` in
     /// pkg/controller/job).
     fn counts_as_failure(&self, because: Reason) -> bool {
-        matches!(because, Reason::NodeLost | Reason::Preempted)
+        matches!(because, Reason::NodeLost | Reason::Preempted | Reason::GroupRestarted)
     }
 
     /// Pods are evicted by taints.

@@ -35,12 +35,13 @@ const JOB_STATUS: Fields = Fields::of(
         ("succeeded", Shape::COUNT),
         ("failed", Shape::COUNT),
         ("completedIndexes", Shape::Text),
+        ("failedIndexes", Shape::Text),
         ("completionTime", Shape::Time),
         ("startTime", Shape::Time),
         ("conditions", Shape::List(&Shape::Fields(&CONDITION))),
     ],
 )
-.unused("active failedIndexes ready terminating uncountedTerminatedPods")
+.unused("active ready terminating uncountedTerminatedPods")
 .open();
 
 /// A condition is read because it says whether the work is done.
@@ -185,8 +186,12 @@ const LEADER_WORKER_SET_SPEC: Fields = Fields::of(
 
 const LEADER_WORKER_TEMPLATE: Fields = Fields::of(
     "a leader worker template",
-    &[("leaderTemplate", TEMPLATE), ("workerTemplate", TEMPLATE), ("size", Shape::COUNT)],
+    &[
+        ("leaderTemplate", TEMPLATE),
+        ("workerTemplate", TEMPLATE),
+        ("size", Shape::COUNT),
+        ("restartPolicy", Shape::Word(&["RecreateGroupOnPodRestart", "RecreateGroupAfterStart", "None", "Default"])),
+    ],
 )
 .requires(&["workerTemplate"])
-.unused("restartPolicy")
 .unfollowed("subGroupPolicy volumeClaimTemplates persistentVolumeClaimRetentionPolicy");

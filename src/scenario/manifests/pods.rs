@@ -176,6 +176,7 @@ fn stated_pod(stated: &StatedPod, cluster: &Cluster, queued: Option<Arc<QueuedPa
     let spec = JobSpec {
         time_limit: stated.deadline.map(left),
         shared_deadline: stated.owner.as_ref().and_then(|(_, job)| shared(job, stated.of_job.as_ref()?, latest)),
+        restarts_with: owner.and(stated.restarts_with.clone()),
         shared_retry: of_job.and_then(|(job, of_job)| shared_retry(job, of_job)),
         restart: if is_replaced { Restart::Always } else { Restart::Never },
         retry: Some(Box::new(retry_policy(retry, is_replaced))),
@@ -279,6 +280,7 @@ fn made_pods(
             // Kueue starts the Job again when it admits it.
             shared(&job, of_job, cluster.latest.filter(|_| managed.is_not() || managed.holds_quota()))
         }),
+        restarts_with: set.restarts_with(number).map(|group| Arc::from(format!("{}/{group}", controller.namespace))),
         shared_retry: set.of_job.as_ref().and_then(|of_job| shared_retry(&job, of_job)),
         restart: if is_job { Restart::Never } else { Restart::Always },
         retry: Some(Box::new(retry_policy(is_job.then_some(retries), !is_job))),
@@ -321,6 +323,9 @@ fn made_pods(
     // Kueue admits as many pods as may run at a time, and admission lets the others go in turn.
     let limit =
         set.parallelism.filter(|_| managed.is_not()).map(|most| RunLimit::ArrayTasks { array: Arc::clone(&job), most });
+    // Kueue admits the pods of a StatefulSet together, so there they all exist.
+    let is_ordered = set.is_ordered && managed.is_not();
+    let (mut last, mut latest) = (None, None);
     for number in &set.numbers {
         let pod = set.pod(*number);
         let name = Arc::clone(&pod.metadata.name);
@@ -331,8 +336,15 @@ fn made_pods(
         // A controller with one pod is known by its own name.
         let name = if count == 1 && !is_numbered(controller.kind) { Arc::clone(&prefix) } else { name };
         let spec = JobSpec { run_limit: limit.clone().map(Box::new), ..base(pod, *number) };
-        let before = number.checked_sub(1).filter(|_| set.is_ordered).map(|before| Arc::from(set.name_of(before)));
-        add((name, before), (spec, set.after.get(number).copied()), jobs);
+        let after = set.after.get(number).copied();
+        if is_ordered {
+            // The pod before it may be in the files.
+            let before = last.replace(*number).or(number.checked_sub(1)).map(|before| Arc::from(set.name_of(before)));
+            latest = after.max(latest);
+            add((name, before), (spec, latest), jobs);
+        } else {
+            add((name, None), (spec, after), jobs);
+        }
     }
 }
 

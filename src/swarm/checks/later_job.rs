@@ -24,6 +24,7 @@ pub fn judge(case: &Case<'_>) -> CheckResult {
         run_limit: None,
         shared_deadline: None,
         shared_retry: None,
+        restarts_with: None,
         ..JobSpec::clone(&first.spec)
     };
     // The job may be one that never ends.

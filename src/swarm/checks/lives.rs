@@ -441,6 +441,7 @@ fn fits_alone(world: &Rehearsal, (job, replicas): (JobId, u32), admission: Optio
         run_limit: None,
         shared_deadline: None,
         shared_retry: None,
+        restarts_with: None,
         replicas,
         ..JobSpec::clone(&arrival.spec)
     };

@@ -19,6 +19,7 @@ struct Group {
     open: BTreeSet<JobId>,
     /// When the jobs were started. `None` while they wait for admission.
     since: Option<SimTime>,
+    shares_retries: bool,
     failures: SharedFailures,
     /// The name of the groups that end together with this one.
     ends_with: Option<Arc<str>>,
@@ -41,28 +42,34 @@ pub struct Groups {
     of_job: BTreeMap<JobId, GroupNumber>,
     /// The groups that end together.
     ending_with: BTreeMap<Arc<str>, Vec<GroupNumber>>,
+    /// The jobs that start again together and have not ended.
+    restarting_with: BTreeMap<Arc<str>, BTreeSet<JobId>>,
 }
 
 impl Groups {
-    /// Adds a job to its group, if it has one.
+    /// Adds a job to its groups, if it has any.
     pub fn add(&mut self, job: JobId, spec: &JobSpec) {
+        if let Some(name) = &spec.restarts_with {
+            self.restarting_with.entry(Arc::clone(name)).or_default().insert(job);
+        }
         let (deadline, retry) = (spec.shared_deadline.as_deref(), spec.shared_retry.as_deref());
         let Some(name) = retry.map(|retry| &retry.group).or(deadline.map(|deadline| &deadline.group)) else { return };
         let next = self.groups.len() as GroupNumber;
         let number = *self.of_name.entry(Arc::clone(name)).or_insert(next);
         if number == next {
-            let ends_with = retry.and_then(|retry| retry.ends_with.clone());
-            if let Some(name) = &ends_with {
+            self.groups.push(Group { deadline: deadline.map(|deadline| deadline.after), ..Group::default() });
+        }
+        let group = &mut self.groups[number as usize];
+        // The first jobs of the group may only share its deadline.
+        if let Some(retry) = retry.filter(|_| !group.shares_retries) {
+            group.shares_retries = true;
+            group.failures = SharedFailures::after(retry.failed);
+            group.ends_with.clone_from(&retry.ends_with);
+            if let Some(name) = &retry.ends_with {
                 self.ending_with.entry(Arc::clone(name)).or_default().push(number);
             }
-            self.groups.push(Group {
-                deadline: deadline.map(|deadline| deadline.after),
-                failures: SharedFailures::after(retry.map_or(0, |retry| retry.failed)),
-                ends_with,
-                ..Group::default()
-            });
         }
-        self.groups[number as usize].open.insert(job);
+        group.open.insert(job);
         self.of_job.insert(job, number);
     }
 
@@ -86,7 +93,10 @@ impl Groups {
     }
 
     /// Notes that a job has ended for good.
-    pub fn job_ended(&mut self, job: JobId) {
+    pub fn job_ended(&mut self, job: JobId, spec: &JobSpec) {
+        if let Some(jobs) = spec.restarts_with.as_ref().and_then(|name| self.restarting_with.get_mut(name)) {
+            jobs.remove(&job);
+        }
         if let Some(number) = self.of_job.remove(&job) {
             self.groups[number as usize].open.remove(&job);
         }
@@ -123,6 +133,11 @@ impl Groups {
     pub fn paused_until(&self, job: JobId, now: SimTime) -> Option<SimTime> {
         let number = self.of_job.get(&job)?;
         self.groups[*number as usize].failures.paused_until(now)
+    }
+
+    /// The jobs of a group that starts again as a whole which have not ended, in the order of submission.
+    pub fn restarting_with(&self, group: &Arc<str>) -> impl Iterator<Item = JobId> {
+        self.restarting_with.get(group).into_iter().flatten().copied()
     }
 
     /// The groups that end with this one, which comes first.

@@ -22,6 +22,12 @@ impl Kept {
         self.claims.range(first..=last).next().is_some()
     }
 
+    /// Whether an attempt of this replica has kept claims.
+    pub fn has_claims_of_replica(&self, job: JobId, replica: u32) -> bool {
+        let attempt = |number: u32| AttemptId { job, replica, number };
+        self.claims.range(attempt(0)..=attempt(u32::MAX)).next().is_some()
+    }
+
     /// The attempts with a kept claim on a node, in order.
     pub fn on(&self, node: NodeId) -> Vec<AttemptId> {
         self.claims.iter().filter(|(_, kept)| kept.touches(node)).map(|(attempt, _)| *attempt).collect()
