@@ -491,6 +491,12 @@ fn why_not_now(
     (at, tasks): (SimTime, Tasks),
     names: &Names,
 ) -> Vec<String> {
+    // Nothing is decided about a pod that is not made yet.
+    if let Some((_, Event::Held { reasons, .. })) = &standing.last
+        && reasons.contains(Reason::PodTerminating)
+    {
+        return vec![format!("why not   at {at}: {}", counted(reasons))];
+    }
     let Decision::Refuse { refusal, reasons } = &now.decision else {
         return vec![idle(standing, at)];
     };

@@ -40,12 +40,14 @@ pub fn has_ended(object: &Object) -> bool {
     matches!(phase, Some("Succeeded" | "Failed"))
 }
 
-/// Whether the conditions say that the work has ended.
+/// Whether the conditions say that the work has ended. A Job that is about to fail or to succeed makes no more pods
+/// (`finishedCondition` in pkg/controller/job/job_controller.go).
 pub fn is_done(object: &Object) -> bool {
     let Some(status) = object.value.get("status") else { return false };
     let conditions = status.get("conditions").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     conditions.iter().any(|condition| {
         let kind = condition["type"].as_str().unwrap_or_default();
-        condition["status"] == "True" && matches!(kind, "Complete" | "Completed" | "Failed" | "Finished")
+        condition["status"] == "True"
+            && matches!(kind, "Complete" | "Completed" | "Failed" | "Finished" | "FailureTarget" | "SuccessCriteriaMet")
     })
 }

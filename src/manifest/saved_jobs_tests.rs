@@ -23,6 +23,9 @@ fn indexes_that_have_completed_are_left_out() {
         ("succeeded: 3, completedIndexes: 5-7", vec![0, 1, 2, 3, 4]),
         ("succeeded: 3", vec![3, 4, 5, 6, 7]),
         ("succeeded: 8, completedIndexes: 0-7", vec![]),
+        ("succeeded: 2, completedIndexes: '0,2', failedIndexes: '1,3'", vec![4, 5, 6, 7]),
+        ("failedIndexes: '1'", vec![0, 2, 3, 4, 5, 6, 7]),
+        ("succeeded: 2, conditions: [{type: FailureTarget, status: 'True'}]", vec![]),
         ("succeeded: 3, completedIndexes: '4-5,0'", vec![1, 2, 3, 6, 7]),
     ] {
         assert_eq!(made(spec, status).0, left, "{status}");

@@ -49,8 +49,8 @@ pub(super) fn read(fields: &Fields<'_>, world: &mut World, report: &mut Report) 
         let help = "keep one of the two: `resources` asks for instances of fleets, and the other fields ask for nodes";
         report.error_with_help(fields.key_span(key), message, help);
     }
-    // dstack then makes no offer (`regions is not None`), which nobody wants who writes the key.
-    for (key, what) in [("backends", "backend"), ("regions", "region")] {
+    // dstack then finds no offer or no fleet (`regions is not None`), which nobody wants who writes the key.
+    for (key, what) in [("backends", "backend"), ("regions", "region"), ("fleets", "fleet")] {
         if matches!(fields.get(key).map(|tree| &tree.node), Some(Node::List(names)) if names.is_empty()) {
             let help = format!("name the {what}s that the job accepts, or leave `{key}` out to accept all");
             report.error_with_help(fields.key_span(key), format!("an empty list accepts no {what}"), help);

@@ -135,7 +135,7 @@ fn gangs_and_affinity_that_nothing_can_meet_are_found() {
         std::fs::write(dir.path().join("s.yaml"), &text).expect("a folder of our own");
         let said = stdout(dir.path(), &["run", "s.yaml"], i32::from(!is_met));
         assert_eq!(said.contains("can never run: "), !is_met, "{text}{said}");
-        assert!(is_met || said.contains("node(s) didn't match pod affinity rules"), "{text}{said}");
+        assert!(is_met || said.contains("there is no pod beside which it may run"), "{text}{said}");
     }
 }
 

@@ -635,7 +635,7 @@ fn pods_that_no_node_takes_can_never_run() {
         (tolerating(nic), Some("Insufficient amount of an extended resource")),
         (tolerating("resourceClaims: [{name: g, resourceClaimName: one}]"), Some("cannot allocate all claims")),
         // No pod with this label comes.
-        (tolerating(&pod_affinity), Some("node(s) didn't match pod affinity rules")),
+        (tolerating(&pod_affinity), Some("there is no pod beside which it may run")),
     ];
     let dir = empty();
     for (spec, because) in rows {

@@ -72,6 +72,11 @@ fn restarts_always(tree: &Tree, report: &mut Report) {
 
 /// A Job. Without a policy, its pods would always restart.
 pub fn job(tree: &Tree, report: &mut Report) {
+    let replacement = tree.get("spec").and_then(|spec| spec.get("podReplacementPolicy"));
+    if let Some(replacement) = replacement.filter(|policy| policy.scalar() == Some("Failed")) {
+        let message = "`podReplacementPolicy: Failed` is not followed, so a pod on a silent node is replaced";
+        report.warning(replacement.span, message, "docs/src/kubernetes.md says what is read");
+    }
     let Some(spec) = pod_of(tree) else { return };
     let refusals = [(
         !has(spec, "restartPolicy"),

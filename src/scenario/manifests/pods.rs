@@ -329,10 +329,7 @@ fn made_pods(
     for number in &set.numbers {
         let pod = set.pod(*number);
         let name = Arc::clone(&pod.metadata.name);
-        for (local, template) in &set.claims {
-            let made = MadeClaim { claim: dryrack_manifest::claim_name(&name, local), template: Arc::clone(template) };
-            claims.extend(cluster.claim_from(&controller.namespace, &made));
-        }
+        claims.extend(claims_of(set, &name, &controller.namespace, cluster));
         // A controller with one pod is known by its own name.
         let name = if count == 1 && !is_numbered(controller.kind) { Arc::clone(&prefix) } else { name };
         let spec = JobSpec { run_limit: limit.clone().map(Box::new), ..base(pod, *number) };
@@ -346,6 +343,19 @@ fn made_pods(
             add((name, None), (spec, after), jobs);
         }
     }
+}
+
+/// The claims that are made for the pod with this name.
+fn claims_of(
+    set: &PodSet,
+    name: &Arc<str>,
+    namespace: &Arc<str>,
+    cluster: &Cluster,
+) -> impl Iterator<Item = ResourceClaim> {
+    set.claims.iter().filter_map(|(local, template)| {
+        let made = MadeClaim { claim: dryrack_manifest::claim_name(name, local), template: Arc::clone(template) };
+        cluster.claim_from(namespace, &made)
+    })
 }
 
 /// Why the pods of a set cannot begin their work together. `None` if they can.
