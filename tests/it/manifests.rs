@@ -104,12 +104,12 @@ fn annotations_are_read_in_each_template() {
          - {{name: own, template: {{{}, spec: {{template: {{{}, {}}}}}}}}}\n    \
          - {{name: job, template: {{{}, spec: {{template: {{{}}}}}}}}}\n    \
          - {{name: set, template: {{spec: {{template: {{{}}}}}}}}}\n    \
-         - {{name: late, template: {{spec: {{activeDeadlineSeconds: 300, template: {{{}}}}}}}}}\n\
+         - {{name: late, template: {{spec: {{activeDeadlineSeconds: 2700, template: {{{}, {}}}}}}}}}\n\
          - apiVersion: leaderworkerset.x-k8s.io/v1\n  kind: LeaderWorkerSet\n  metadata: {{name: lws}}\n  \
          spec: {{leaderWorkerTemplate: {{size: 2, workerTemplate: {{{}, spec: {{containers: [{{name: c, resources: \
          {{requests: {{cpu: 1}}}}}}]}}}}}}}}\nuntil: 1h\nexpect:\n  \
          - {{job: js-own-0, is: completed, at: 10m}}\n  - {{job: js-job-0, is: completed, at: 20m}}\n  \
-         - {{job: js-set-0, is: completed, at: 40m}}\n  - {{job: js-late-0, is: expired, at: 5m}}\n  \
+         - {{job: js-set-0, is: completed, at: 40m}}\n  - {{job: js-late-0, is: expired, at: 45m}}\n  \
          - {{job: js-job-0, is: running, at: 19m}}\n",
         of("20m"),
         of("10m"),
@@ -117,6 +117,7 @@ fn annotations_are_read_in_each_template() {
         of("20m"),
         pods(""),
         pods(""),
+        of("50m"),
         pods(""),
         of("30m"),
     );
