@@ -20,6 +20,7 @@ pub(super) fn read(
     let ways = ["at", "by", "until", "before", "after", "within", "from"];
     fields.exclusive(&ways, "only one of them can give the time", report);
     warn_of_late_times(fields, setting.until, report);
+    refuse_empty_windows(fields, report);
     let landmark_or_time = |key: &'static str, report: &mut Report| match fields.get(key) {
         Some(tree) => instant(key, tree, setting, state, report),
         None => None,
@@ -69,6 +70,21 @@ fn warn_of_late_times(fields: &Fields<'_>, until: Option<SimTime>, report: &mut 
         if late {
             let help = format!("write {until} or earlier, or a later `until` in the file");
             report.warning(fields.key_span(key), format!("the run stops at {until}, before this time"), help);
+        }
+    }
+}
+
+/// Refuses a window without an instant, in which nothing could be seen.
+fn refuse_empty_windows(fields: &Fields<'_>, report: &mut Report) {
+    for key in ["until", "before"] {
+        let mut unreported = Report::default();
+        if fields.value::<SimTime>(key, &mut unreported) == Some(SimTime::ZERO) {
+            let message = "the run begins at 0s, so nothing is before it";
+            report.error_with_help(
+                fields.key_span(key),
+                message,
+                "write a later time, or `at: 0s` for the first instant",
+            );
         }
     }
 }
