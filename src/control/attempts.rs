@@ -13,7 +13,7 @@ use super::core::store::{DependencyState, Replica, ReplicaIndex, Wait};
 use super::core::timer::Timer;
 use super::flow::{Flow, RefusedJob};
 use super::together;
-use dryrack_event::{Command, Event, Histogram, Lifecycle, Outcome, Phase, Reason, Refusal};
+use dryrack_event::{Command, Event, Lifecycle, Outcome, Phase, Reason};
 use dryrack_fleet::{NodeState, Placement};
 use dryrack_ids::{AttemptId, JobId, NodeId};
 use dryrack_lifecycle::is_attempt_edge;
@@ -406,23 +406,18 @@ pub(crate) trait Attempts: Flow {
         core.begin_next_attempt(index, at, because);
         if waits_for_last {
             core.store[index].wait = Wait::LastAttempt;
-            let reasons = Histogram::of(Reason::PodTerminating, core.fleet.len() as u32);
-            return core.hold(index, (Refusal::Unfit, reasons));
+            return core.hold_everywhere(index, Reason::PodTerminating);
         }
         if core.store.job_of(index).spec.restarts_with.is_some() {
             core.store[index].wait = Wait::LastAttempt;
-            core.hold(index, (Refusal::Unfit, Histogram::of(Reason::BackingOff, core.fleet.len() as u32)));
+            core.hold_everywhere(index, Reason::BackingOff);
             return core.last_attempt_is_gone(index);
         }
         if at == core.now {
             self.begin_attempt(core, index);
             return;
         }
-        let replica = &mut core.store[index];
-        replica.wait = Wait::BackOff;
-        let version = replica.version;
-        core.timers.set(at, Timer::RetryDue { replica: index, version });
-        core.hold(index, (Refusal::Unfit, Histogram::of(Reason::BackingOff, core.fleet.len() as u32)));
+        core.pause(index, at);
     }
 
     /// Starts the next attempt once its pause is over. The pause of a group may be longer or shorter by now than when it

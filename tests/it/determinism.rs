@@ -176,20 +176,16 @@ fn what_is_digested_can_be_read_back_from_its_bytes() {
         }
         for arrival in &world.arrivals {
             let spec = &*arrival.spec;
-            let after = Default::default();
-            let (run_limit, slurm, pod, queued) = (None, None, None, None);
-            let (shared_deadline, shared_retry, restarts_with) = (None, None, None);
-            let own = spec.clone();
             let plain = dryrack_workload::JobSpec {
-                after,
-                run_limit,
-                slurm,
-                pod,
-                queued,
-                shared_deadline,
-                shared_retry,
-                restarts_with,
-                ..own
+                after: Default::default(),
+                run_limit: None,
+                slurm: None,
+                pod: None,
+                queued: None,
+                shared_deadline: None,
+                shared_retry: None,
+                restarts_with: None,
+                ..spec.clone()
             };
             let mut bytes = postcard::to_extend(&plain, Vec::new()).expect("it has a compact form");
             // The kind of a record says which of these follow: the dependencies, the group, the terms in Slurm, the pod, the

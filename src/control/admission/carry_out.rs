@@ -10,9 +10,8 @@ use super::waiting::{hold_waiting, replicas_of, tell, tell_pending, tell_untold}
 use super::workload::{AdmittedSet, Line, Standing, Terms, WorkloadNumber, waits_for};
 use crate::core::Core;
 use crate::core::store::{ReplicaIndex, Wait};
-use crate::core::timer::Timer;
 use crate::flow::Flow;
-use dryrack_event::{AdmittedPodSet, Event, Histogram, Outcome, Phase, Reason, Refusal};
+use dryrack_event::{AdmittedPodSet, Event, Outcome, Phase, Reason};
 use dryrack_kueue::{Cycle, Head, Kueue, PodSetAssignment, Verdict, WorkloadId};
 use dryrack_workload::{Demand, DemandKind, Gang, TaskDemand, TaskSet};
 
@@ -334,12 +333,10 @@ fn let_go(core: &mut Core, flow: &mut dyn Flow, index: ReplicaIndex, terms: Term
     let replica = &mut core.store[index];
     replica.wait = Wait::Nothing;
     replica.held = None;
-    let (job, version) = (replica.job, replica.version);
+    let job = replica.job;
     // An eviction does not end the pause after a failure.
     if let Some(at) = core.groups.paused_until(job, core.now) {
-        core.store[index].wait = Wait::BackOff;
-        core.hold(index, (Refusal::Unfit, Histogram::of(Reason::BackingOff, core.fleet.len() as u32)));
-        return core.timers.set(at, Timer::RetryDue { replica: index, version });
+        return core.pause(index, at);
     }
     flow.freed(core, job, vec![index]);
 }

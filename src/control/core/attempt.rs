@@ -4,7 +4,7 @@ use super::Core;
 use super::groups::GroupNumber;
 use super::store::{ReplicaIndex, Wait};
 use super::timer::Timer;
-use dryrack_event::{Event, Outcome, Phase, Reason};
+use dryrack_event::{Event, Histogram, Outcome, Phase, Reason, Refusal};
 use dryrack_fleet::{NodeState, Placement};
 use dryrack_ids::{JobId, NodeId};
 use dryrack_units::{SimDuration, SimTime};
@@ -49,6 +49,20 @@ impl Core {
         if let Some((group, at)) = self.groups.start(job, self.now) {
             self.timers.set(at, Timer::SharedDeadline { group, since: self.now });
         }
+    }
+
+    /// Lets a replica pause until its next attempt is due.
+    pub(crate) fn pause(&mut self, index: ReplicaIndex, at: SimTime) {
+        let replica = &mut self.store[index];
+        replica.wait = Wait::BackOff;
+        let version = replica.version;
+        self.timers.set(at, Timer::RetryDue { replica: index, version });
+        self.hold_everywhere(index, Reason::BackingOff);
+    }
+
+    /// Logs that a replica waits for a reason that has nothing to do with a node.
+    pub(crate) fn hold_everywhere(&mut self, index: ReplicaIndex, because: Reason) {
+        self.hold(index, (Refusal::Unfit, Histogram::of(because, self.fleet.len() as u32)));
     }
 
     /// Lets the next attempts of a group begin that pause.

@@ -1,4 +1,5 @@
-//! Groups of jobs that share a deadline or a limit of retries, such as the pods of one Job.
+//! Groups of jobs that share a deadline or a limit of retries, such as the pods of one Job, or that start again together,
+//! such as those of a group of a LeaderWorkerSet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,6 +20,7 @@ struct Group {
     open: BTreeSet<JobId>,
     /// When the jobs were started. `None` while they wait for admission.
     since: Option<SimTime>,
+    /// Whether one of its jobs has stated the retries that they share.
     shares_retries: bool,
     failures: SharedFailures,
     /// The name of the groups that end together with this one.
