@@ -186,7 +186,7 @@ impl PodSet {
             }
             Naming::Groups { prefix, is_leader: true, .. } => format!("{prefix}-{number}"),
             Naming::Groups { prefix, size, is_leader: false } => {
-                let workers = size.saturating_sub(1).max(1);
+                let workers = pods_in_a_group(*size, false);
                 format!("{prefix}-{}-{}", number / workers, number % workers + 1)
             }
         }
@@ -209,8 +209,8 @@ impl PodSet {
             }
             Naming::Nodes { .. } => Vec::new(),
             Naming::Groups { size, is_leader, .. } => {
-                let workers = if *is_leader { 1 } else { size.saturating_sub(1).max(1) };
-                let (group, worker) = (number / workers, if *is_leader { 0 } else { number % workers + 1 });
+                let pods = pods_in_a_group(*size, *is_leader);
+                let (group, worker) = (number / pods, if *is_leader { 0 } else { number % pods + 1 });
                 let label = |key: &str, value: u32| (Arc::from(key), Arc::from(value.to_string()));
                 vec![label(GROUP, group), label(WORKER, worker)]
             }
@@ -231,7 +231,7 @@ impl PodSet {
         let Naming::Groups { prefix, size, is_leader } = &self.naming else { return None };
         Some(stateful_set(match is_leader {
             true => Arc::clone(prefix),
-            false => of_workers(prefix, number / size.saturating_sub(1).max(1)),
+            false => of_workers(prefix, number / pods_in_a_group(*size, false)),
         }))
     }
 
@@ -239,8 +239,7 @@ impl PodSet {
     pub fn restarts_with(&self, number: u32) -> Option<String> {
         match &self.naming {
             Naming::Groups { prefix, size, is_leader } if self.restarts_as_a_group => {
-                let workers = if *is_leader { 1 } else { size.saturating_sub(1).max(1) };
-                Some(format!("{prefix}-{}", number / workers))
+                Some(format!("{prefix}-{}", number / pods_in_a_group(*size, *is_leader)))
             }
             _ => None,
         }
@@ -272,6 +271,11 @@ impl PodSet {
         pod.metadata.name = name;
         pod
     }
+}
+
+/// How many pods of a set each group of a LeaderWorkerSet has: its leader, or its workers.
+fn pods_in_a_group(size: u32, is_leader: bool) -> u32 {
+    if is_leader { 1 } else { size.saturating_sub(1).max(1) }
 }
 
 /// Labels of the pods of a LeaderWorkerSet: its name, the number of the group, and the number of the pod in the group.
