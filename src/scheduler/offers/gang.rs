@@ -82,7 +82,10 @@ impl Placer for OfferPlacer<'_> {
                 let near = |offer: &&&ClassOffer<'_, '_>| {
                     offer.fleet == id && (offer.place() == master.place() || !is_pinned(offer))
                 };
-                let most = fleet.fleet(id).nodes.and_then(|nodes| nodes.max).map_or(u64::MAX, u64::from);
+                let spec = fleet.fleet(id);
+                // A cloud has a node for each instance that it could create, and creates no more than the maximum.
+                let most = spec.nodes.filter(|_| spec.cloud.is_some()).and_then(|nodes| nodes.max);
+                let most = most.map_or(u64::MAX, u64::from);
                 let fitting = offers.iter().filter(near).map(|offer| u64::from(offer.class.count)).sum::<u64>();
                 fitting.min(most) >= u64::from(demand.tasks)
             })
