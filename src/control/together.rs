@@ -6,6 +6,7 @@ use super::core::groups::{AfterFailure, GroupNumber};
 use super::core::store::ReplicaIndex;
 use dryrack_event::{Outcome, Phase, Reason};
 use dryrack_ids::JobId;
+use dryrack_planted::planted;
 
 /// Ends all jobs of a group, and those of the groups that end with it. Jobs that wait for a turn come last in a group, so
 /// they end first.
@@ -42,7 +43,9 @@ pub(crate) fn shared_failure<F: Attempts + ?Sized>(
         AfterFailure::EndGroup(group) => {
             flow.give_up(core, index);
             // The others end first, so that none of them gets the turn of this one.
-            end_groups(flow, core, group, Outcome::Failed, Reason::BackoffLimitExceeded);
+            if !planted!(FailedPodEndsAlone) {
+                end_groups(flow, core, group, Outcome::Failed, Reason::BackoffLimitExceeded);
+            }
             flow.finish(core, index, outcome, Reason::BackoffLimitExceeded);
         }
     }
@@ -67,7 +70,7 @@ pub(crate) fn restart_others<F: Attempts + ?Sized>(
             | Reason::TimeLimit
             | Reason::Completed
     );
-    if !ends_by_itself {
+    if !ends_by_itself || planted!(PodOfGroupRestartsAlone) {
         return;
     }
     let Some(group) = core.store.job_of(index).spec.restarts_with.clone() else { return };

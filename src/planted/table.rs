@@ -87,6 +87,16 @@ faults! {
         LongRunForgivesNothing: "failures before a long run still count",
         RunNeverForgetsItsFailures: "a run of dstack that was placed again still pauses as long as before",
     }
+    "groups of pods" {
+        EarlierFailuresAreForgotten: "the failures that the status of a Job states do not count",
+        SuccessForgivesFailures: "a pod of a Job that succeeds forgives the failures before it",
+        SuccessKeepsThePause: "a pod of a Job that succeeds does not end the pause of the others",
+        FailedPodEndsAlone: "the pod whose failure is one too many ends, and the other pods of its Job do not",
+        FailedJobEndsAlone: "the other Jobs of a JobSet do not end with the first one that fails",
+        PodOfGroupRestartsAlone: "if a pod of a group of a LeaderWorkerSet is lost, the others do not start again",
+        NameIsFreeAtOnce: "a pod of a StatefulSet does not wait until the last one of its name is gone",
+        StatefulPodsAtOnce: "the pods of a StatefulSet do not wait for the one before",
+    }
     "timers" {
         TimersOfOneInstantReversed: "of two timers of one instant, the one that was set last fires first",
         PassesHaveNoJitter: "the passes of dstack and others come without jitter",

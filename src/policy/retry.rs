@@ -45,7 +45,8 @@ pub struct SharedFailures {
 impl SharedFailures {
     /// After so many failures, whose pauses are over.
     pub fn after(failures: u32) -> SharedFailures {
-        SharedFailures { all: failures, ..SharedFailures::default() }
+        let all = if planted!(EarlierFailuresAreForgotten) { 0 } else { failures };
+        SharedFailures { all, ..SharedFailures::default() }
     }
 
     /// Records that an attempt failed. Returns when the next one may begin: the pause grows with the failures since the
@@ -63,6 +64,12 @@ impl SharedFailures {
     /// Records that an attempt completed, which ends the pause. Returns whether there was one.
     pub fn completed(&mut self, now: SimTime) -> bool {
         self.since_success = 0;
+        if planted!(SuccessForgivesFailures) {
+            self.all = 0;
+        }
+        if planted!(SuccessKeepsThePause) {
+            return false;
+        }
         let paused = self.pause_end > now;
         self.pause_end = self.pause_end.min(now);
         paused

@@ -26,6 +26,7 @@ use super::usage::{Places, Sampled, sampling, usage};
 use super::world::{RandomEntry, World};
 use dryrack_control::Profile;
 use dryrack_ids::JobId;
+use dryrack_planted::planted;
 use dryrack_rng::{self as rng, Lengths, Stream};
 use dryrack_units::{Permille, SimDuration, SimTime};
 use dryrack_workload::{
@@ -169,7 +170,8 @@ pub(super) fn arrange(
     for mut draft in drafts {
         match world.job_names.add(Arc::clone(&draft.arrival.spec.name)) {
             Ok(index) => {
-                if let Some(first) = draft.after_start_of.and_then(|name| world.job_names.find(&name)) {
+                let first = draft.after_start_of.and_then(|name| world.job_names.find(&name));
+                if let Some(first) = first.filter(|_| !planted!(StatefulPodsAtOnce)) {
                     let when = Condition::Start;
                     Arc::make_mut(&mut draft.arrival.spec).after = [Dependency { job: JobId::new(first), when }].into();
                 }

@@ -10,6 +10,7 @@ use crate::attempts::{STOPS_ASKED_FOR, STOPS_AT_THE_DEADLINE};
 use dryrack_event::{Command, Event, Lifecycle, Phase};
 use dryrack_fleet::{NodeState, Placement};
 use dryrack_ids::{AttemptId, NodeId};
+use dryrack_planted::planted;
 use dryrack_units::SimTime;
 
 impl Core {
@@ -52,7 +53,7 @@ impl Core {
         let Replica { job, number, .. } = self.store[index];
         let spec = &self.store[job].spec;
         let keeps_name = spec.pod.as_ref().is_some_and(|pod| pod.is_of_stateful_set());
-        keeps_name && self.kept.has_claims_of_replica(job, number)
+        keeps_name && !planted!(NameIsFreeAtOnce) && self.kept.has_claims_of_replica(job, number)
             || spec.restarts_with.as_ref().is_some_and(|group| self.is_left(group))
     }
 

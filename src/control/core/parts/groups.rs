@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use dryrack_ids::JobId;
+use dryrack_planted::planted;
 use dryrack_policy::SharedFailures;
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::{JobSpec, RetryPolicy};
@@ -145,7 +146,8 @@ impl Groups {
     /// The groups that end with this one, which comes first.
     pub fn ending_with(&self, number: GroupNumber) -> Vec<GroupNumber> {
         let others = self.groups[number as usize].ends_with.as_ref().and_then(|name| self.ending_with.get(name));
-        let others = others.into_iter().flatten().copied().filter(|other| *other != number);
+        let ends = |other: &GroupNumber| *other != number && !planted!(FailedJobEndsAlone);
+        let others = others.into_iter().flatten().copied().filter(ends);
         std::iter::once(number).chain(others).collect()
     }
 }
