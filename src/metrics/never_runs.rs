@@ -107,7 +107,7 @@ impl NeverFits {
 
     pub(super) fn of_task(self) -> String {
         if self.reason == Reason::PodAffinityUnmet {
-            let which = "none that its required affinity selects, or no node with its topology key";
+            let which = "none of this rehearsal that its required affinity selects, or no node with its topology keys";
             return format!("there is no pod beside which it may run: {which}");
         }
         format!("no node has everything that the job asks for ({})", self.most_often(self.reason))

@@ -125,12 +125,18 @@ fn gangs_and_affinity_that_nothing_can_meet_are_found() {
             assert!(said.contains(because), "{because}: {text}{said}");
         }
     }
+    let web = [("zone", "app: web")];
+    let web_a = [("zone", "app: web"), ("kubernetes.io/hostname", "tier: a")];
     for (text, is_met) in [
-        (beside("zone", "{app: batch}", "{app: web}"), true),
-        (beside("zone", "{app: web}", "{app: batch}"), true),
-        (beside("zone", "{app: batch}", "{app: batch}"), false),
-        (beside("rack", "{app: web}", "{app: web}"), false),
-        (beside("kubernetes.io/hostname", "{app: web}", "{app: web}"), true),
+        (beside(&web, "{app: batch}", "{app: web}"), true),
+        (beside(&web, "{app: web}", "{app: batch}"), true),
+        (beside(&web, "{app: batch}", "{app: batch}"), false),
+        (beside(&[("row", "app: web")], "{app: web}", "{app: web}"), false),
+        (beside(&[("kubernetes.io/hostname", "app: web")], "{app: web}", "{app: web}"), true),
+        // All terms must select the same pod, and all topology keys must be on the same node.
+        (beside(&web_a, "{app: batch}", "{app: web, tier: a}"), true),
+        (beside(&web_a, "{tier: a}", "{app: web}"), false),
+        (beside(&[web_a[0], ("rack", "tier: a")], "{app: batch}", "{app: web, tier: a}"), false),
     ] {
         std::fs::write(dir.path().join("s.yaml"), &text).expect("a folder of our own");
         let said = stdout(dir.path(), &["run", "s.yaml"], i32::from(!is_met));
@@ -139,16 +145,19 @@ fn gangs_and_affinity_that_nothing_can_meet_are_found() {
     }
 }
 
-/// A pod that must run beside others.
-fn beside(key: &str, labels: &str, others: &str) -> String {
+/// A pod whose required affinity has these terms, each a topology key and a label, and another pod.
+fn beside(terms: &[(&str, &str)], labels: &str, others: &str) -> String {
+    let term =
+        |(key, label): &(&str, &str)| format!("{{topologyKey: {key}, labelSelector: {{matchLabels: {{{label}}}}}}}");
+    let terms = terms.iter().map(term).collect::<Vec<_>>().join(", ");
     format!(
         "scenario: Beside others\nprofile: kubernetes-1.35\nuntil: 1h\nmanifests:\n\
+         - {{apiVersion: v1, kind: Node, metadata: {{name: m, labels: {{rack: r}}}}, status: {{allocatable: {{cpu: 8, pods: 9}}}}}}\n\
          - {{apiVersion: v1, kind: Node, metadata: {{name: n, labels: {{zone: z}}}}, status: {{allocatable: {{cpu: 8, pods: 9}}}}}}\n\
          - {{apiVersion: v1, kind: Pod, metadata: {{name: other, labels: {others}, annotations: {{dryrack/at: 2m}}}}, \
-         spec: {{containers: [{{name: c}}]}}}}\n\
+         spec: {{nodeName: n, containers: [{{name: c}}]}}}}\n\
          - {{apiVersion: v1, kind: Pod, metadata: {{name: x, labels: {labels}}}, spec: {{containers: [{{name: c}}], affinity: \
-         {{podAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: [{{topologyKey: {key}, labelSelector: \
-         {{matchLabels: {{app: web}}}}}}]}}}}}}}}\n"
+         {{podAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: [{terms}]}}}}}}}}\n"
     )
 }
 
