@@ -1,7 +1,7 @@
 //! Runs that go on for ever because the program that they model would.
 //!
-//! Kueue lets a workload preempt another one that is then admitted first again, and is preempted again. There are four
-//! ways:
+//! Kueue lets a workload preempt another one that is then admitted first again, and is preempted again, or that preempts the
+//! first in its turn before it runs. There are four ways:
 //!
 //! - It admits a workload in part by taking the largest number of pods that would fit, also if others had to be preempted
 //!   for them (`scenarios/kubernetes/kueue-two-workloads-preempt-each-other.yaml`).
@@ -18,23 +18,22 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use dryrack_event::{Event, FleetFact, Input, Reason, Record, RecordBody, Sink};
+use dryrack_event::{Event, FleetFact, Input, Phase, Reason, Record, RecordBody, Sink};
 use dryrack_ids::JobId;
 use dryrack_units::SimTime;
 use dryrack_workload::JobSpec;
 
-/// How often a workload is preempted by another one that is never admitted, until this is taken to be endless.
+/// How often a workload is preempted by another one that never runs, until this is taken to be endless.
 const MANY: u32 = 100;
 
-/// A sink that finds two workloads of Kueue, of which one preempts the other one again and again without ever being
-/// admitted, in one of these ways.
+/// A sink that finds two workloads of Kueue, of which one preempts the other one again and again without ever running, in
+/// one of these ways.
 #[derive(Default)]
 pub struct EndlessPreemptions {
     /// The jobs of workloads that may be admitted in part.
     partial: BTreeSet<JobId>,
     has_fair_sharing: bool,
-    /// For each workload that preempts and each one that is preempted: how often this happened since the first was last
-    /// admitted.
+    /// For each workload that preempts and each one that is preempted: how often this happened since the first last ran.
     preempted: BTreeMap<(JobId, JobId), u32>,
     endless_from: Option<SimTime>,
 }
@@ -82,7 +81,7 @@ impl Sink for EndlessPreemptions {
 
     fn event(&mut self, _: u64, at: SimTime, event: &Event) {
         match event {
-            Event::Admitted { job, .. } => self.preempted.retain(|(by, _), _| by != job),
+            Event::Moved { attempt, to: Phase::Running, .. } => self.preempted.retain(|(by, _), _| *by != attempt.job),
             Event::Evicted { job, by: Some(by), because, .. }
                 if *because == Reason::InCohortFairSharing || self.has_fair_sharing || self.partial.contains(by) =>
             {
@@ -103,27 +102,30 @@ mod tests {
     use std::sync::Arc;
 
     use dryrack_event::Reason;
+    use dryrack_ids::AttemptId;
 
-    fn is_endless(may_be_partial: bool, because: Reason, times: u32, is_admitted: bool) -> bool {
+    fn is_endless(may_be_partial: bool, because: Reason, times: u32, runs: bool) -> bool {
         let [_, serve] = [0, 1].map(JobId::new);
         let partial = if may_be_partial { BTreeSet::from([serve]) } else { BTreeSet::new() };
-        goes_on(EndlessPreemptions { partial, ..EndlessPreemptions::default() }, because, times, is_admitted)
+        goes_on(EndlessPreemptions { partial, ..EndlessPreemptions::default() }, because, times, runs)
     }
 
-    fn goes_on(mut found: EndlessPreemptions, because: Reason, times: u32, is_admitted: bool) -> bool {
+    fn goes_on(mut found: EndlessPreemptions, because: Reason, times: u32, runs: bool) -> bool {
         let [train, serve] = [0, 1].map(JobId::new);
         for time in 0..times {
             let at = SimTime::from_secs(u64::from(time));
             found.event(1, at, &Event::Evicted { job: train, because, by: Some(serve), text: Arc::from("") });
-            if is_admitted {
-                found.event(1, at, &Event::Admitted { job: serve, queue: Arc::from("a"), pod_sets: Vec::new() });
+            if runs {
+                let attempt = AttemptId { job: serve, replica: 0, number: 1 };
+                let moved = Event::Moved { attempt, from: Phase::Scheduled, to: Phase::Running, because: None };
+                found.event(1, at, &moved);
             }
         }
         found.endless_from().is_some()
     }
 
     #[test]
-    fn a_workload_that_preempts_and_is_never_admitted_goes_on_for_ever() {
+    fn a_workload_that_preempts_and_never_runs_goes_on_for_ever() {
         let reclaims = Reason::InCohortReclamation;
         assert!(is_endless(true, reclaims, MANY, false));
         assert!(is_endless(false, Reason::InCohortFairSharing, MANY, false));
