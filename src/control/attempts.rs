@@ -367,11 +367,17 @@ pub(crate) trait Attempts: Flow {
         {
             core.end_pauses(group);
         }
+        let restarting = core.groups.restarting(job);
         if !again {
             let group = core.store[job].spec.restarts_with.clone();
             self.finish(core, index, outcome, because);
             group.iter().for_each(|group| core.let_group_begin(group));
+            restarting.into_iter().for_each(|group| core.let_restarted_begin(group));
             return;
+        }
+        // What happens to an attempt from before its group started again counts no longer.
+        if core.groups.has_left(job, index) {
+            return self.begin_again(core, index, core.now, because);
         }
         // An attempt that was lost (with its node, with its GPU, or to preemption) did not fail by itself. It counts
         // against no limit, and is retried without a pause, unless the flow has another rule.
@@ -408,7 +414,7 @@ pub(crate) trait Attempts: Flow {
             core.store[index].wait = Wait::LastAttempt;
             return core.hold_everywhere(index, Reason::PodTerminating);
         }
-        if core.store.job_of(index).spec.restarts_with.is_some() {
+        if core.begins_with_others(index) {
             core.store[index].wait = Wait::LastAttempt;
             core.hold_everywhere(index, Reason::BackingOff);
             return core.last_attempt_is_gone(index);
@@ -481,7 +487,7 @@ pub(crate) trait Attempts: Flow {
             Timer::DependencyJudged { job } => self.dependency_judged(core, job),
             Timer::QuotaReleased { workload, .. } => core.admission.release_due(workload),
             Timer::SharedDeadline { group, .. } => {
-                together::end_groups(self, core, group, Outcome::Expired, Reason::DeadlineExceeded);
+                together::group_failed(self, core, group, Outcome::Expired, Reason::DeadlineExceeded);
             }
             Timer::ComputationExpired { .. }
             | Timer::CommitDue { .. }

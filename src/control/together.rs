@@ -3,14 +3,50 @@
 use super::attempts::Attempts;
 use super::core::Core;
 use super::core::groups::{AfterFailure, GroupNumber};
-use super::core::store::ReplicaIndex;
+use super::core::store::{Replica, ReplicaIndex, Wait};
 use dryrack_event::{Outcome, Phase, Reason};
 use dryrack_ids::JobId;
 use dryrack_planted::planted;
 
+/// Ends the jobs of a group that has failed, and those of the groups that end with it, unless they start again.
+pub(crate) fn group_failed<F: Attempts + ?Sized>(
+    flow: &mut F,
+    core: &mut Core,
+    group: GroupNumber,
+    outcome: Outcome,
+    because: Reason,
+) {
+    match core.groups.restart(group) {
+        true => restart_groups(flow, core, group),
+        false => end_groups(flow, core, group, outcome, because),
+    }
+}
+
+/// Stops all attempts of a group that starts again, and of the groups that end with it. The controller of JobSets deletes all
+/// Jobs, and makes each of them again once it is gone (`failurePolicyRecreateAll` in pkg/controllers/failure_policy.go,
+/// `shouldCreateJob` in jobset_controller.go).
+fn restart_groups<F: Attempts + ?Sized>(flow: &mut F, core: &mut Core, group: GroupNumber) {
+    let groups = core.groups.ending_with(group);
+    for group in &groups {
+        let open: Vec<JobId> = core.groups.open(*group).collect();
+        let replicas: Vec<ReplicaIndex> = open.into_iter().flat_map(|job| core.store[job].replicas()).collect();
+        for index in replicas {
+            let Replica { phase, wait, .. } = core.store[index];
+            if phase.holds_claim() || wait == Wait::Queue {
+                core.groups.leave(*group, index);
+            }
+            if wait == Wait::Queue || phase.holds_claim() && phase != Phase::Stopping {
+                flow.stop(core, index, Outcome::Lost, Reason::GroupRestarted);
+            }
+            core.await_group(index);
+        }
+    }
+    groups.into_iter().for_each(|group| core.let_restarted_begin(group));
+}
+
 /// Ends all jobs of a group, and those of the groups that end with it. Jobs that wait for a turn come last in a group, so
 /// they end first.
-pub(crate) fn end_groups<F: Attempts + ?Sized>(
+fn end_groups<F: Attempts + ?Sized>(
     flow: &mut F,
     core: &mut Core,
     group: GroupNumber,
@@ -29,7 +65,7 @@ pub(crate) fn end_groups<F: Attempts + ?Sized>(
 }
 
 /// Notes that an attempt has failed whose job shares its limit of retries with others. Begins another attempt, or ends all
-/// jobs of the group, and of those that end with it.
+/// jobs of the group, and of those that end with it, or lets them all start again.
 pub(crate) fn shared_failure<F: Attempts + ?Sized>(
     flow: &mut F,
     core: &mut Core,
@@ -40,6 +76,10 @@ pub(crate) fn shared_failure<F: Attempts + ?Sized>(
     let policy = core.profile.retry_of(&core.store[job].spec);
     match core.groups.attempt_failed(job, &policy, core.now) {
         AfterFailure::NextAttempt(at) => flow.begin_again(core, index, at, because),
+        AfterFailure::EndGroup(group) if core.groups.restart(group) => {
+            restart_groups(flow, core, group);
+            flow.begin_again(core, index, core.now, because);
+        }
         AfterFailure::EndGroup(group) => {
             flow.give_up(core, index);
             // The others end first, so that none of them gets the turn of this one.

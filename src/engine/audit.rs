@@ -142,7 +142,7 @@ impl Audit {
     }
 
     fn begins_again(&mut self, attempt: AttemptId, due: SimTime, because: Reason) {
-        self.retries.follows(&self.jobs[attempt.job.index()].spec, because, (self.at, due));
+        self.retries.follows(attempt, &self.jobs[attempt.job.index()].spec, because, (self.at, due));
         let known =
             self.phases.get_mut(&(attempt.job, attempt.replica)).expect("only what was submitted is tried again");
         let ended = (attempt.number - 1, Phase::Ended);
@@ -151,6 +151,7 @@ impl Audit {
     }
 
     fn placed(&mut self, attempt: AttemptId, placement: &Placement) {
+        self.retries.placed(attempt);
         let spec = Arc::clone(&self.jobs[attempt.job.index()].spec);
         let excused = self.unsafe_runs.contains(&attempt);
         let whole = match &spec.demand.pick {
@@ -366,6 +367,7 @@ impl Sink for Audit {
             Some(Declaration::Node { state, spec, .. }) => self.nodes.push((Arc::clone(&spec.shape), state)),
             Some(Declaration::Job { job, spec }) => {
                 assert_eq!(job.index(), self.jobs.len(), "jobs come in order of their ids");
+                self.retries.submitted(spec);
                 self.jobs.push(Account { spec: Arc::clone(spec), replicas: spec.replicas, outcome: None });
                 for number in 0..spec.replicas {
                     self.phases.insert((job, number), (1, Phase::Pending));

@@ -18,7 +18,7 @@ use dryrack_rng::Stream;
 use dryrack_units::{Permille, SimDuration, SimTime};
 use dryrack_workload::{
     Arrival, Backoff, Demand, DemandKind, Gang, GpuTake, JobBehavior, JobSpec, Pick, QueuedPart, QueuedPodSet,
-    QueuedWorkload, Restart, RetryPolicy, SharedRetry, TaskDemand,
+    QueuedWorkload, Restart, Restarts, RetryPolicy, SharedRetry, TaskDemand,
 };
 
 const GPU: &str = "nvidia.com/gpu";
@@ -116,6 +116,9 @@ fn share_retries(seed: u64, world: &mut Rehearsal) {
     }
     let limits = [draws.between(0, 2) as u32, draws.between(2, 6) as u32, draws.between(0, 9) as u32];
     let end_together = draws.chance(300);
+    let mut of_restarts = Stream::new(seed, "swarm set restarts", 0);
+    let restarts = (end_together && of_restarts.chance(500))
+        .then(|| Restarts { most: of_restarts.between(1, 3) as u32, wait_for_all: of_restarts.chance(500) });
     let secs = SimDuration::from_secs;
     let backoff = Backoff { first: secs(10), factor: Permille::new(2000), max: secs(600) };
     for arrival in &mut world.arrivals {
@@ -124,10 +127,12 @@ fn share_retries(seed: u64, world: &mut Rehearsal) {
             continue;
         }
         let number = draws.index(limits.len());
+        let is_in_set = end_together && number > 0;
         let shared = SharedRetry {
             group: format!("default/job-{number}").into(),
             failed: number as u32 / 2,
-            ends_with: (end_together && number > 0).then(|| "default/set".into()),
+            ends_with: is_in_set.then(|| "default/set".into()),
+            restarts: restarts.filter(|_| is_in_set),
         };
         let retry = Some(Box::new(RetryPolicy { limit: Some(limits[number]), backoff }));
         arrival.spec = Arc::new(JobSpec { shared_retry: Some(Arc::new(shared)), retry, ..JobSpec::clone(spec) });

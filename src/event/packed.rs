@@ -332,8 +332,8 @@ mod tests {
     use dryrack_workload::{
         Backoff, Condition, Demand, Dependency, Ending, Gang, GpuDemand, GpuSpeed, GpuTake, HeldPodSet, HeldQuota,
         IdleGpus, IdleLimit, Pick, PolicySource, QueuedPart, QueuedPodSet, QueuedTopology, QueuedWorkload, Restart,
-        RetryPolicy, RunLimit, RunTerms, Scaling, SharedDeadline, SharedRetry, SlurmTerms, Speed, SpeedSource, Speeds,
-        StartupOrder, StopCriteria, TaskDemand, Unselectable, UtilizationOverrides,
+        Restarts, RetryPolicy, RunLimit, RunTerms, Scaling, SharedDeadline, SharedRetry, SlurmTerms, Speed,
+        SpeedSource, Speeds, StartupOrder, StopCriteria, TaskDemand, Unselectable, UtilizationOverrides,
     };
 
     /// Draws both small and large numbers, because the length of the output depends on the size.
@@ -534,9 +534,10 @@ mod tests {
                 .1
                 .then(|| Arc::new(SharedDeadline { group: "ns/job".into(), after: SimDuration::from_secs(60) })),
             restarts_with: flags.2.then(|| "ns/group".into()),
-            shared_retry: flags
-                .0
-                .then(|| Arc::new(SharedRetry { group: "ns/job".into(), failed: 1, ends_with: Some("ns/set".into()) })),
+            shared_retry: flags.0.then(|| {
+                let restarts = Some(Restarts { most: 2, wait_for_all: true });
+                Arc::new(SharedRetry { group: "ns/job".into(), failed: 1, ends_with: Some("ns/set".into()), restarts })
+            }),
         })
     }
 

@@ -161,8 +161,12 @@ pub struct JobTerms {
     pub backoff_limit: BackoffLimit,
     /// How many pods have failed, as its status says.
     pub failed: u32,
-    /// The JobSet that fails with the Job, as `namespace/name`.
+    /// The JobSet that fails or starts again with the Job, as `namespace/name`.
     pub set: Option<Arc<str>>,
+    /// How many times the JobSet still starts again instead of failing.
+    pub restarts: u32,
+    /// Whether its Jobs wait for the last pods of all of them then, and not only for their own.
+    pub waits_for_set: bool,
 }
 
 /// How the pods of a set are named and labelled.

@@ -474,8 +474,11 @@ pub fn restarts_as_a_group(spec: &Map<String, Value>) -> bool {
 /// What a Job with this spec says about its end. `set` is the JobSet that it is part of.
 pub fn job_terms(spec: &Map<String, Value>, object: &Object, set: Option<&Object>) -> JobTerms {
     let started = at(&object.value, &["status", "startTime"]).and_then(Value::as_str);
-    // A JobSet without restarts fails with its first Job.
-    let set = set.filter(|set| count(at(&set.value, &["spec", "failurePolicy", "maxRestarts"]), 0) == 0);
+    let of_set = |path: [&str; 3]| at(&set?.value, &path);
+    let policy = |key: &str| of_set(["spec", "failurePolicy", key]);
+    // A restart that a rule of the failure policy asks for need not count.
+    let restarted = |key: &str| at(&set?.value, &["status", key]);
+    let restarted = restarted("restartsCountTowardsMax").or_else(|| restarted("restarts"));
     JobTerms {
         deadline: seconds(spec.get("activeDeadlineSeconds")),
         started: started.and_then(|text| Seconds::parse(text).ok()),
@@ -485,6 +488,8 @@ pub fn job_terms(spec: &Map<String, Value>, object: &Object, set: Option<&Object
         },
         failed: count(at(&object.value, &["status", "failed"]), 0),
         set: set.map(|set| Arc::from(format!("{}/{}", set.namespace(), set.name()))),
+        restarts: count(policy("maxRestarts"), 0).saturating_sub(count(restarted, 0)),
+        waits_for_set: policy("restartStrategy").and_then(Value::as_str) == Some("BlockingRecreate"),
     }
 }
 

@@ -40,29 +40,35 @@ fn a_job_without_completions_makes_no_more_pods_once_one_has_succeeded() {
 }
 
 #[test]
-fn a_job_set_fails_with_its_first_job_unless_it_is_restarted() {
-    for (policies, ends_together, warned) in [
-        ("", true, ""),
-        ("failurePolicy: {maxRestarts: 0, restartStrategy: Recreate}, successPolicy: {operator: All},", true, ""),
-        ("failurePolicy: {maxRestarts: 3},", false, "a Job that fails ends alone"),
-        ("successPolicy: {operator: Any},", true, "its other Jobs go on after the first succeeds"),
-        ("failurePolicy: {rules: [{action: FailJobSet}]},", true, "JobSet spec.failurePolicy.rules"),
-        ("successPolicy: {targetReplicatedJobs: [driver]},", true, "JobSet spec.successPolicy.targetReplicatedJobs"),
+fn a_job_set_fails_with_its_first_job_unless_it_starts_again() {
+    for (policies, status, restarts, warned) in [
+        ("", "", (0, false), ""),
+        ("failurePolicy: {maxRestarts: 0}, successPolicy: {operator: All},", "", (0, false), ""),
+        ("failurePolicy: {maxRestarts: 3, restartStrategy: Recreate},", "", (3, false), ""),
+        ("failurePolicy: {maxRestarts: 3, restartStrategy: BlockingRecreate},", "restarts: 1", (2, true), ""),
+        ("failurePolicy: {maxRestarts: 3},", "restarts: 9, restartsCountTowardsMax: 2", (1, false), ""),
+        ("failurePolicy: {maxRestarts: 3},", "restarts: 4", (0, false), ""),
+        ("failurePolicy: {maxRestarts: 1, restartStrategy: InPlaceRestart},", "", (1, false), "are made again"),
+        ("successPolicy: {operator: Any},", "", (0, false), "its other Jobs go on after the first succeeds"),
+        ("failurePolicy: {rules: [{action: FailJobSet}]},", "", (0, false), "JobSet spec.failurePolicy.rules"),
+        (
+            "successPolicy: {targetReplicatedJobs: [driver]},",
+            "",
+            (0, false),
+            "JobSet spec.successPolicy.targetReplicatedJobs",
+        ),
     ] {
         let template = "template: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: c}]}}}}";
         let text = format!(
             "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {{name: s}}\nspec: {{{policies} replicatedJobs: \
-             [{{name: driver, {template}}}]}}\n"
+             [{{name: driver, {template}}}]}}\nstatus: {{{status}}}\n"
         );
         let (manifests, cluster, mut said) = read(&text);
         said.push_str(&manifests.unused.notes().join("\n"));
-        let of_job = cluster.controllers[0].sets[0].of_job.as_ref();
-        let set = of_job.and_then(|job| job.set.as_deref());
-        assert_eq!(set, ends_together.then_some("default/s"), "{policies}");
-        assert_eq!(
-            (said.contains("warning: "), said.contains(warned)),
-            (warned.contains(" ends ") || warned.contains(" go on "), true),
-            "{policies} {said}"
-        );
+        let of_job = cluster.controllers[0].sets[0].of_job.as_ref().expect("a Job");
+        assert_eq!(of_job.set.as_deref(), Some("default/s"), "{policies}");
+        assert_eq!((of_job.restarts, of_job.waits_for_set), restarts, "{policies} {status}");
+        let is_warning = warned.contains(" made again") || warned.contains(" go on ");
+        assert_eq!((said.contains("warning: "), said.contains(warned)), (is_warning, true), "{policies} {said}");
     }
 }

@@ -52,7 +52,7 @@ pub use sampling::{ProbeFate, SampleFate, Sampling};
 pub use scaling::{COUNTED_EVERY, Requests, Scaling, next_count};
 pub use serving::{Batching, DecodeRun, ServiceRequest, Serving, ServingLimits, StatedSteps, StepModel};
 pub use shared_deadline::SharedDeadline;
-pub use shared_retry::SharedRetry;
+pub use shared_retry::{Restarts, SharedRetry};
 pub use slurm_terms::SlurmTerms;
 pub use speeds::{BadSpeed, GpuSpeed, Speed, SpeedSource, Speeds};
 pub use step_table::{GridFault, StepGrid, StepTable, Uncovered};

@@ -18,4 +18,18 @@ pub struct SharedRetry {
     /// The name of several groups that end together: if one of them reaches its limit, all jobs of all of them end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends_with: Option<Arc<str>>,
+    /// How the groups that end together start again instead. `None` if they do not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restarts: Option<Restarts>,
+}
+
+/// How several groups start again instead of ending together, as the Jobs of a JobSet do. All attempts stop, and no failure
+/// before that counts any longer. The next attempts of a group begin once all its last ones are gone from their nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Restarts {
+    /// How many times they do.
+    pub most: u32,
+    /// Whether the next attempts wait until those of all groups are gone, and not only those of their own.
+    pub wait_for_all: bool,
 }

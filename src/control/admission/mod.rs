@@ -49,7 +49,7 @@ pub(crate) fn check_objects(text: &str) -> Result<(), &'static str> {
 pub(crate) fn wait_for_admission(core: &mut Core, index: ReplicaIndex) -> bool {
     let job = core.store[index].job;
     let Some(part) = core.store[job].spec.queued.clone() else { return false };
-    if !core.admission.is_used() || core.admission.let_go.contains_key(&index) {
+    if !core.waits_for_admission(index) {
         return false;
     }
     core.admission.join(job, &part, core.store[job].replicas(), core.now);

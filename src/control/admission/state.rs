@@ -47,6 +47,11 @@ pub(crate) struct Admission {
 }
 
 impl Admission {
+    /// Whether a replica was handed to the flow, because its workload is admitted.
+    pub fn has_let_go(&self, index: ReplicaIndex) -> bool {
+        self.let_go.contains_key(&index)
+    }
+
     pub fn is_used(&self) -> bool {
         self.stated.is_some() || self.kueue.is_some()
     }

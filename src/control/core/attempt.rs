@@ -2,7 +2,7 @@
 
 use super::Core;
 use super::groups::GroupNumber;
-use super::store::{ReplicaIndex, Wait};
+use super::store::{Replica, ReplicaIndex, Wait};
 use super::timer::Timer;
 use dryrack_event::{Event, Histogram, Outcome, Phase, Reason, Refusal};
 use dryrack_fleet::{NodeState, Placement};
@@ -31,6 +31,12 @@ impl Core {
             let timer = Timer::Deadline { replica: index, version: replica.version };
             self.timers.set(self.now.saturating_add(longest), timer);
         }
+    }
+
+    /// Whether the workload of a replica is not admitted, or the replica is beyond the admitted number of pods.
+    pub(crate) fn waits_for_admission(&self, index: ReplicaIndex) -> bool {
+        let is_queued = self.store.job_of(index).spec.queued.is_some() && self.admission.is_used();
+        is_queued && !self.admission.has_let_go(index)
     }
 
     /// Adds a new job to the group with which it shares a deadline or retries, if it has one. The clock of the group
@@ -63,6 +69,17 @@ impl Core {
     /// Logs that a replica waits for a reason that has nothing to do with a node.
     pub(crate) fn hold_everywhere(&mut self, index: ReplicaIndex, because: Reason) {
         self.hold(index, (Refusal::Unfit, Histogram::of(because, self.fleet.len() as u32)));
+    }
+
+    /// Lets a replica whose next attempt pauses begin it with the others of its group, once the last ones are gone.
+    pub(crate) fn await_group(&mut self, index: ReplicaIndex) {
+        let Replica { phase, wait, .. } = self.store[index];
+        if phase == Phase::Pending && wait == Wait::BackOff {
+            let now = self.now;
+            let replica = &mut self.store[index];
+            (replica.wait, replica.due) = (Wait::LastAttempt, now);
+            self.hold_everywhere(index, Reason::PodTerminating);
+        }
     }
 
     /// Lets the next attempts of a group begin that pause.

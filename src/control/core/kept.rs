@@ -4,12 +4,13 @@
 use std::sync::Arc;
 
 use super::Core;
+use super::groups::GroupNumber;
 use super::store::{Replica, ReplicaIndex, Wait};
 use super::timer::Timer;
 use crate::attempts::{STOPS_ASKED_FOR, STOPS_AT_THE_DEADLINE};
 use dryrack_event::{Command, Event, Lifecycle, Phase};
 use dryrack_fleet::{NodeState, Placement};
-use dryrack_ids::{AttemptId, NodeId};
+use dryrack_ids::{AttemptId, JobId, NodeId};
 use dryrack_planted::planted;
 use dryrack_units::SimTime;
 
@@ -54,30 +55,70 @@ impl Core {
         let spec = &self.store[job].spec;
         let keeps_name = spec.pod.as_ref().is_some_and(|pod| pod.is_of_stateful_set());
         keeps_name && !planted!(NameIsFreeAtOnce) && self.kept.has_claims_of_replica(job, number)
-            || spec.restarts_with.as_ref().is_some_and(|group| self.is_left(group))
+            || spec.restarts_with.as_ref().is_some_and(|group| self.are_left(self.groups.restarting_with(group)))
+            || self.groups.restarting(job).is_some_and(|group| self.is_group_left(group))
     }
 
-    /// Whether an attempt of a group that starts again as a whole stops, or may still be on a node.
-    fn is_left(&self, group: &Arc<str>) -> bool {
+    /// Whether attempts of these jobs, which start again as a whole, stop or may still be on a node.
+    fn are_left(&self, mut jobs: impl Iterator<Item = JobId>) -> bool {
         let is_stopping = |index: ReplicaIndex| self.store[index].phase == Phase::Stopping;
-        let mut jobs = self.groups.restarting_with(group);
         jobs.any(|job| self.kept.has_claims_of(job) || self.store[job].replicas().any(is_stopping))
+    }
+
+    /// Whether attempts are left for which the next ones of a group wait that starts again.
+    fn is_group_left(&self, number: GroupNumber) -> bool {
+        let groups = self.groups.begin_after(number);
+        groups.into_iter().any(|group| self.are_left(self.groups.open(group)))
+    }
+
+    /// Whether the next attempt of a replica begins together with those of other jobs.
+    pub(crate) fn begins_with_others(&self, index: ReplicaIndex) -> bool {
+        let job = self.store[index].job;
+        self.store[job].spec.restarts_with.is_some() || self.groups.restarting(job).is_some()
     }
 
     /// Lets a replica begin its next attempt if it waited for its last one to be gone from all nodes.
     pub(crate) fn last_attempt_is_gone(&mut self, index: ReplicaIndex) {
-        match self.store.job_of(index).spec.restarts_with.clone() {
-            Some(group) => self.let_group_begin(&group),
-            None => self.let_begin(index, self.store[index].due),
+        let job = self.store[index].job;
+        if let Some(group) = self.store[job].spec.restarts_with.clone() {
+            self.let_group_begin(&group);
+        } else if let Some(group) = self.groups.restarting(job) {
+            self.let_restarted_begin(group);
+        } else {
+            self.let_begin(index, self.store[index].due);
         }
     }
 
     /// Lets the replicas of a group begin their next attempts together, if nothing is left of the last ones.
     pub(crate) fn let_group_begin(&mut self, group: &Arc<str>) {
-        if self.is_left(group) {
+        if !self.are_left(self.groups.restarting_with(group)) {
+            let jobs = self.groups.restarting_with(group).collect();
+            self.let_jobs_begin(jobs);
+        }
+    }
+
+    /// Lets the jobs of a group that starts again begin their next attempts together, and those of the groups that wait for
+    /// the same attempts, if nothing is left of these. Their deadline counts from now.
+    pub(crate) fn let_restarted_begin(&mut self, number: GroupNumber) {
+        if self.is_group_left(number) {
             return;
         }
-        let replicas = self.groups.restarting_with(group).flat_map(|job| self.store[job].replicas());
+        for group in self.groups.begin_after(number) {
+            self.groups.restarted(group);
+            let jobs: Vec<JobId> = self.groups.open(group).collect();
+            for job in &jobs {
+                let mut replicas = self.store[*job].replicas();
+                if !replicas.any(|index| self.waits_for_admission(index)) {
+                    self.start_deadline(*job);
+                }
+            }
+            self.let_jobs_begin(jobs);
+        }
+    }
+
+    /// Lets the replicas of these jobs begin their next attempts together that wait for the last ones to be gone.
+    fn let_jobs_begin(&mut self, jobs: Vec<JobId>) {
+        let replicas = jobs.into_iter().flat_map(|job| self.store[job].replicas());
         let waiting: Vec<ReplicaIndex> =
             replicas.filter(|index| self.store[*index].wait == Wait::LastAttempt).collect();
         let Some(due) = waiting.iter().map(|index| self.store[*index].due).max() else { return };

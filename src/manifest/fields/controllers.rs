@@ -146,10 +146,15 @@ const JOB_SET_SPEC: Fields = Fields::of(
 .unused("network coordinator managedBy ttlSecondsAfterFinished volumeClaimPolicies")
 .unfollowed("startupPolicy");
 
-const FAILURE_POLICY: Fields = Fields::of("a failure policy", &[("maxRestarts", Shape::COUNT)])
-    .refuses(refused::failure_policy)
-    .unused("restartStrategy")
-    .unfollowed("rules");
+const FAILURE_POLICY: Fields = Fields::of(
+    "a failure policy",
+    &[
+        ("maxRestarts", Shape::COUNT),
+        ("restartStrategy", Shape::Word(&["Recreate", "BlockingRecreate", "InPlaceRestart"])),
+    ],
+)
+.refuses(refused::failure_policy)
+.unfollowed("rules");
 
 /// By default, a JobSet succeeds when all its Jobs have.
 const SUCCESS_POLICY: Fields = Fields::of("a success policy", &[("operator", Shape::Word(&["All", "Any"]))])
@@ -168,8 +173,15 @@ const REPLICATED_JOB: Fields = Fields::of(
 const JOB_TEMPLATE: Fields =
     Fields::of("a job template", &[("metadata", METADATA), ("spec", Shape::Fields(&JOB_SPEC))]).requires(&["spec"]);
 
-const JOB_SET_STATUS: Fields =
-    Fields::of("the status of a job set", &[("conditions", Shape::List(&Shape::Fields(&CONDITION)))]).open();
+const JOB_SET_STATUS: Fields = Fields::of(
+    "the status of a job set",
+    &[
+        ("conditions", Shape::List(&Shape::Fields(&CONDITION))),
+        ("restarts", Shape::COUNT),
+        ("restartsCountTowardsMax", Shape::COUNT),
+    ],
+)
+.open();
 
 pub const LEADER_WORKER_SET: Fields =
     Fields::of("a leader worker set", &[("metadata", METADATA), ("spec", Shape::Fields(&LEADER_WORKER_SET_SPEC))])

@@ -95,12 +95,12 @@ pub fn replicated_job(tree: &Tree, report: &mut Report) {
     }
 }
 
-/// Warns of a JobSet that is restarted when a Job fails.
+/// Warns of a JobSet whose pods stay where they are when it starts again.
 pub fn failure_policy(tree: &Tree, report: &mut Report) {
-    let restarts = tree.get("maxRestarts").filter(|most| text(tree, "maxRestarts") != "0" && !most.is_nothing());
-    if let Some(restarts) = restarts {
-        let message = "the restarts of a JobSet are not followed, so a Job that fails ends alone";
-        report.warning(restarts.span, message, "docs/src/kubernetes.md says what is read");
+    if let Some(strategy) = tree.get("restartStrategy").filter(|_| text(tree, "restartStrategy") == "InPlaceRestart") {
+        let message =
+            "restarts in place are not followed, so the pods of the JobSet are made again, as under `Recreate`";
+        report.warning(strategy.span, message, "docs/src/kubernetes.md says what is read");
     }
 }
 

@@ -10,8 +10,8 @@ use dryrack_manifest::{
 use dryrack_objects::{Pod, ResourceClaim, Seconds};
 use dryrack_units::{Bytes, MilliCpu, Permille, SimDuration, SimTime};
 use dryrack_workload::{
-    Arrival, Backoff, Demand, GpuDemand, GpuTake, JobBehavior, JobSpec, QueuedPart, Restart, RetryPolicy, RunLimit,
-    SharedDeadline, SharedRetry, TaskDemand,
+    Arrival, Backoff, Demand, GpuDemand, GpuTake, JobBehavior, JobSpec, QueuedPart, Restart, Restarts, RetryPolicy,
+    RunLimit, SharedDeadline, SharedRetry, TaskDemand,
 };
 use dryrack_yaml::{Report, Span};
 
@@ -206,8 +206,15 @@ fn shared(job: &Arc<str>, of_job: &JobTerms, latest: Option<Seconds>) -> Option<
 /// The retries of a Job, if all its pods share them.
 fn shared_retry(job: &Arc<str>, of_job: &JobTerms) -> Option<Arc<SharedRetry>> {
     let is_shared = matches!(of_job.backoff_limit, BackoffLimit::Together(_));
-    is_shared
-        .then(|| Arc::new(SharedRetry { group: Arc::clone(job), failed: of_job.failed, ends_with: of_job.set.clone() }))
+    let restarts = Restarts { most: of_job.restarts, wait_for_all: of_job.waits_for_set };
+    is_shared.then(|| {
+        Arc::new(SharedRetry {
+            group: Arc::clone(job),
+            failed: of_job.failed,
+            ends_with: of_job.set.clone(),
+            restarts: Some(restarts).filter(|restarts| restarts.most > 0),
+        })
+    })
 }
 
 fn retry_policy(limit: Option<u32>, is_replaced: bool) -> RetryPolicy {

@@ -4,11 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::store::ReplicaIndex;
 use dryrack_ids::JobId;
 use dryrack_planted::planted;
 use dryrack_policy::SharedFailures;
 use dryrack_units::{SimDuration, SimTime};
-use dryrack_workload::{JobSpec, RetryPolicy};
+use dryrack_workload::{JobSpec, Restarts, RetryPolicy};
 
 /// The index of a group, in the order of submission.
 pub type GroupNumber = u32;
@@ -26,6 +27,17 @@ struct Group {
     failures: SharedFailures,
     /// The name of the groups that end together with this one.
     ends_with: Option<Arc<str>>,
+    /// Whether the group starts again and attempts from before that may still be on nodes.
+    is_restarting: bool,
+    /// The replicas whose attempts are from before the group started again.
+    leaving: BTreeSet<ReplicaIndex>,
+}
+
+/// Groups that end together.
+struct Union {
+    groups: Vec<GroupNumber>,
+    /// How they start again instead, and how many times they still may.
+    restarts: Option<Restarts>,
 }
 
 /// What follows the failure of an attempt whose job shares its limit of retries.
@@ -44,7 +56,7 @@ pub struct Groups {
     of_name: BTreeMap<Arc<str>, GroupNumber>,
     of_job: BTreeMap<JobId, GroupNumber>,
     /// The groups that end together.
-    ending_with: BTreeMap<Arc<str>, Vec<GroupNumber>>,
+    unions: BTreeMap<Arc<str>, Union>,
     /// The jobs that start again together and have not ended.
     restarting_with: BTreeMap<Arc<str>, BTreeSet<JobId>>,
 }
@@ -69,7 +81,8 @@ impl Groups {
             group.failures = SharedFailures::after(retry.failed);
             group.ends_with.clone_from(&retry.ends_with);
             if let Some(name) = &retry.ends_with {
-                self.ending_with.entry(Arc::clone(name)).or_default().push(number);
+                let new = || Union { groups: Vec::new(), restarts: retry.restarts };
+                self.unions.entry(Arc::clone(name)).or_insert_with(new).groups.push(number);
             }
         }
         group.open.insert(job);
@@ -145,9 +158,56 @@ impl Groups {
 
     /// The groups that end with this one, which comes first.
     pub fn ending_with(&self, number: GroupNumber) -> Vec<GroupNumber> {
-        let others = self.groups[number as usize].ends_with.as_ref().and_then(|name| self.ending_with.get(name));
+        let others = self.union_of(number).map(|union| union.groups.as_slice()).unwrap_or_default();
         let ends = |other: &GroupNumber| *other != number && !planted!(FailedJobEndsAlone);
-        let others = others.into_iter().flatten().copied().filter(ends);
-        std::iter::once(number).chain(others).collect()
+        std::iter::once(number).chain(others.iter().copied().filter(ends)).collect()
+    }
+
+    /// Lets the groups that end with this one start again instead, if they still may. Returns whether they do.
+    pub fn restart(&mut self, number: GroupNumber) -> bool {
+        let union = self.groups[number as usize].ends_with.as_ref().and_then(|name| self.unions.get_mut(name));
+        let may_restart = |restarts: &&mut Restarts| restarts.most > 0 && !planted!(SetNeverRestarts);
+        let Some(restarts) = union.and_then(|union| union.restarts.as_mut()).filter(may_restart) else {
+            return false;
+        };
+        restarts.most -= 1;
+        for number in self.ending_with(number) {
+            let group = &mut self.groups[number as usize];
+            (group.since, group.is_restarting) = (None, !planted!(RestartWaitsForNothing));
+            if !planted!(RestartKeepsFailures) {
+                group.failures = SharedFailures::default();
+            }
+        }
+        true
+    }
+
+    /// The group of a job, if it starts again and attempts from before that may still be on nodes.
+    pub fn restarting(&self, job: JobId) -> Option<GroupNumber> {
+        self.of_job.get(&job).copied().filter(|number| self.groups[*number as usize].is_restarting)
+    }
+
+    /// Notes that the attempt of a replica is from before its group started again, so that its end is no failure.
+    pub fn leave(&mut self, number: GroupNumber, index: ReplicaIndex) {
+        self.groups[number as usize].leaving.insert(index);
+    }
+
+    /// Notes that an attempt of a job has ended. Returns whether it was from before its group started again.
+    pub fn has_left(&mut self, job: JobId, index: ReplicaIndex) -> bool {
+        self.of_job.get(&job).is_some_and(|number| self.groups[*number as usize].leaving.remove(&index))
+    }
+
+    /// The groups whose last attempts must be gone before this one, which starts again, begins its next ones.
+    pub fn begin_after(&self, number: GroupNumber) -> Vec<GroupNumber> {
+        let restarts = self.union_of(number).and_then(|union| union.restarts);
+        if restarts.is_some_and(|restarts| restarts.wait_for_all) { self.ending_with(number) } else { vec![number] }
+    }
+
+    /// Notes that no attempt is left from before a group started again.
+    pub fn restarted(&mut self, number: GroupNumber) {
+        self.groups[number as usize].is_restarting = false;
+    }
+
+    fn union_of(&self, number: GroupNumber) -> Option<&Union> {
+        self.unions.get(self.groups[number as usize].ends_with.as_ref()?)
     }
 }
