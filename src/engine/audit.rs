@@ -151,8 +151,10 @@ impl Audit {
     }
 
     fn placed(&mut self, attempt: AttemptId, placement: &Placement) {
-        self.retries.placed(attempt);
         let spec = Arc::clone(&self.jobs[attempt.job.index()].spec);
+        if spec.shared_retry.is_some() {
+            self.retries.placed(attempt);
+        }
         let excused = self.unsafe_runs.contains(&attempt);
         let whole = match &spec.demand.pick {
             _ if self.nodes_of(&spec) > 1 => placement.tasks() == 1,

@@ -8,9 +8,9 @@ use dryrack_ids::{AttemptId, JobId};
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::{JobSpec, SharedRetry};
 
-/// The attempts of each group that were followed by another one because they failed.
 #[derive(Default)]
 pub(super) struct Retries {
+    /// How many attempts of each group have failed, before the run and since its last restart.
     failed: BTreeMap<Arc<str>, u32>,
     /// The groups that end together with others, with the name that they share.
     of_set: BTreeMap<Arc<str>, Arc<str>>,
@@ -27,6 +27,7 @@ impl Retries {
     /// Notes that a job was submitted.
     pub fn submitted(&mut self, spec: &JobSpec) {
         let Some(shared) = &spec.shared_retry else { return };
+        self.failed.entry(Arc::clone(&shared.group)).or_insert(shared.failed);
         let Some(set) = &shared.ends_with else { return };
         self.of_set.insert(Arc::clone(&shared.group), Arc::clone(set));
         if spec.shared_deadline.is_some() {
@@ -58,9 +59,7 @@ impl Retries {
         if !is_failure || restarts_unseen || self.is_from_before_a_restart(attempt, shared) {
             return;
         }
-        let failed = self.failed.get(&shared.group).copied();
-        // The Jobs of a JobSet that has started again are new ones.
-        let failed = 1 + failed.unwrap_or(if self.restarts_of(shared) > 0 { 0 } else { shared.failed });
+        let failed = self.failed[&shared.group] + 1;
         if policy.limit.is_some_and(|limit| failed > limit) {
             return self.restart(attempt, shared, failed, due.since(now));
         }
@@ -79,12 +78,9 @@ impl Retries {
         assert!(*times <= restarts.most, "{set} starts again for the {times}th time");
         assert!(pause.is_zero(), "{attempt} waits for {pause}, although {set} starts again");
         // No failure of any of its groups counts any longer.
-        self.failed.retain(|group, _| self.of_set.get(group) != Some(set));
-    }
-
-    fn restarts_of(&self, shared: &SharedRetry) -> u32 {
-        let set = shared.ends_with.as_ref().and_then(|set| self.restarted.get(set));
-        set.map_or(0, |(times, _)| *times)
+        let of_set = &self.of_set;
+        let groups = self.failed.iter_mut().filter(|(group, _)| of_set.get(*group) == Some(set));
+        groups.for_each(|(_, failed)| *failed = 0);
     }
 
     fn is_from_before_a_restart(&self, attempt: AttemptId, shared: &SharedRetry) -> bool {
