@@ -527,10 +527,10 @@ reasons! {
     // Another reason of the controller of Jobs:
     BackoffLimitExceeded => "backoff_limit_exceeded",
         "BackoffLimitExceeded: more pods of its Job failed than its backoffLimit allows";
-    // The controller of StatefulSets makes no pod while another one has its name.
-    PodTerminating => "pod_terminating", "the pod before it is still terminating, on a node that does not confirm it";
-    // The controller of LeaderWorkerSets makes all pods of a group again.
-    GroupRestarted => "group_restarted", "another pod of its group ended, so the whole group starts again";
+    // No pod is made while another one has its name.
+    PodTerminating => "pod_terminating", "another pod is still terminating, and must be gone first";
+    // The controllers of LeaderWorkerSets and JobSets make all pods of a group again.
+    GroupRestarted => "group_restarted", "another pod of its group ended, or a Job of its JobSet failed, so all start again";
 }
 
 impl fmt::Display for Reason {
