@@ -530,9 +530,9 @@ mod tests {
             slurm: parts.5.map(Arc::new),
             pod: parts.6.map(Arc::new),
             queued: flags.2.then(|| Arc::new(queued())),
-            shared_deadline: flags
-                .1
-                .then(|| Arc::new(SharedDeadline { group: "ns/job".into(), after: SimDuration::from_secs(60) })),
+            shared_deadline: flags.1.then(|| {
+                Arc::new(SharedDeadline { group: "ns/job".into(), after: SimDuration::from_secs(60), again: None })
+            }),
             restarts_with: flags.2.then(|| "ns/group".into()),
             shared_retry: flags.0.then(|| {
                 let restarts = Some(Restarts { most: 2, wait_for_all: true });

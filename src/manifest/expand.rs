@@ -296,7 +296,8 @@ impl<'m> Maker<'_, 'm> {
         let minimum = at(&object.value, &["metadata", "annotations"]);
         let minimum = minimum.and_then(|known| known.get("kueue.x-k8s.io/job-min-parallelism")?.as_str()?.parse().ok());
         set.min_count = minimum;
-        let of_set = of_set.is_some().then(|| &self.builder.manifests.objects[self.index]);
+        let index = if of_set.is_some() { Some(self.index) } else { self.builder.owners.owner(self.index) };
+        let of_set = index.map(|index| &self.builder.manifests.objects[index]).filter(|set| set.kind == Kind::JobSet);
         set.of_job = Some(job_terms(spec, object, of_set));
         Some(set)
     }

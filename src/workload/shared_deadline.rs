@@ -12,4 +12,7 @@ use serde::{Deserialize, Serialize};
 pub struct SharedDeadline {
     pub group: Arc<str>,
     pub after: SimDuration,
+    /// The time that the group has when it starts again, if it had begun before the run. `None` if this is `after` too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub again: Option<SimDuration>,
 }

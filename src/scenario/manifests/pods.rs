@@ -200,7 +200,9 @@ fn age(began: Seconds, latest: Seconds) -> SimDuration {
 fn shared(job: &Arc<str>, of_job: &JobTerms, latest: Option<Seconds>) -> Option<Arc<SharedDeadline>> {
     let after = of_job.deadline?;
     let age = of_job.started.zip(latest).map_or(SimDuration::ZERO, |(started, latest)| age(started, latest));
-    Some(Arc::new(SharedDeadline { group: Arc::clone(job), after: after.saturating_sub(age).max(LEFT) }))
+    let left = after.saturating_sub(age).max(LEFT);
+    let again = Some(after).filter(|after| *after != left);
+    Some(Arc::new(SharedDeadline { group: Arc::clone(job), after: left, again }))
 }
 
 /// The retries of a Job, if all its pods share them.

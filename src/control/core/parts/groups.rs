@@ -18,6 +18,8 @@ pub type GroupNumber = u32;
 struct Group {
     /// How long after its start the jobs of the group are ended.
     deadline: Option<SimDuration>,
+    /// How long after it starts again they are ended, if this is another time.
+    deadline_again: Option<SimDuration>,
     /// The jobs of the group that have not ended.
     open: BTreeSet<JobId>,
     /// When the jobs were started. `None` while they wait for admission.
@@ -31,6 +33,15 @@ struct Group {
     is_restarting: bool,
     /// The replicas whose attempts are from before the group started again.
     leaving: BTreeSet<ReplicaIndex>,
+}
+
+impl Group {
+    /// Stops the clock. It counts the whole time when it starts again.
+    fn reset(&mut self) {
+        if self.since.take().is_some() && self.deadline_again.is_some() {
+            self.deadline = self.deadline_again;
+        }
+    }
 }
 
 /// Groups that end together.
@@ -72,7 +83,11 @@ impl Groups {
         let next = self.groups.len() as GroupNumber;
         let number = *self.of_name.entry(Arc::clone(name)).or_insert(next);
         if number == next {
-            self.groups.push(Group { deadline: deadline.map(|deadline| deadline.after), ..Group::default() });
+            self.groups.push(Group {
+                deadline: deadline.map(|deadline| deadline.after),
+                deadline_again: deadline.and_then(|deadline| deadline.again),
+                ..Group::default()
+            });
         }
         let group = &mut self.groups[number as usize];
         // The first jobs of the group may only share its deadline.
@@ -104,7 +119,7 @@ impl Groups {
     /// Stops the clock of the group of a job. It counts from zero when it starts again.
     pub fn reset(&mut self, job: JobId) {
         if let Some(number) = self.of_job.get(&job) {
-            self.groups[*number as usize].since = None;
+            self.groups[*number as usize].reset();
         }
     }
 
@@ -173,7 +188,8 @@ impl Groups {
         restarts.most -= 1;
         for number in self.ending_with(number) {
             let group = &mut self.groups[number as usize];
-            (group.since, group.is_restarting) = (None, !planted!(RestartWaitsForNothing));
+            group.reset();
+            group.is_restarting = !planted!(RestartWaitsForNothing);
             if !planted!(RestartKeepsFailures) {
                 group.failures = SharedFailures::default();
             }
