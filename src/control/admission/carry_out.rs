@@ -240,7 +240,7 @@ fn fill(core: &mut Core, flow: &mut dyn Flow, number: WorkloadNumber) {
     // A place is free again once its replica has ended for good.
     for (set, stated) in sets.iter_mut().zip(&stated.pod_sets) {
         for place in set.places.iter_mut().filter(|_| stated.in_turn) {
-            if place.is_some_and(|index| core.store[index].phase == Phase::Ended) {
+            if place.is_some_and(|index| has_ended(core, index)) {
                 core.admission.let_go.remove(&place.take().expect("it is taken"));
             }
         }
@@ -248,7 +248,7 @@ fn fill(core: &mut Core, flow: &mut dyn Flow, number: WorkloadNumber) {
     let mut lines = std::mem::take(&mut core.admission.workload_mut(number).lines);
     for line in &mut lines {
         while let Some(index) = line.replicas.get(line.next).copied() {
-            if core.store[index].wait == Wait::Admission {
+            if !has_ended(core, index) && core.store[index].wait == Wait::Admission {
                 let Some(one) = place_for(core, index, &mut sets, flow.is_of_pods()) else { break };
                 goes.push(one);
             }
@@ -359,14 +359,18 @@ fn end_surplus(core: &mut Core, flow: &mut dyn Flow, number: WorkloadNumber) {
     }
 }
 
+/// Whether a replica has ended for good. Its record may be dropped by now.
+fn has_ended(core: &Core, index: ReplicaIndex) -> bool {
+    core.store.replicas.get(index as usize).is_none_or(|replica| replica.phase == Phase::Ended)
+}
+
 /// Whether the first replica that has not ended does not wait, in some pod set.
 fn is_any_at_work(core: &mut Core, number: WorkloadNumber) -> bool {
     let mut lines = std::mem::take(&mut core.admission.workload_mut(number).lines);
     let is_at_work = |line: &mut Line| {
         while let Some(index) = line.replicas.get(line.ended).copied() {
-            let replica = &core.store[index];
-            if replica.phase != Phase::Ended {
-                return replica.wait != Wait::Admission;
+            if !has_ended(core, index) {
+                return core.store[index].wait != Wait::Admission;
             }
             line.ended += 1;
         }

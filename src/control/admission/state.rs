@@ -84,6 +84,8 @@ impl Admission {
         if let Some(number) = self.of_job.get(&job).copied() {
             let line = &mut self.workload_mut(number).lines[line];
             line.next = line.ended;
+            // The workload may hold its quota already.
+            self.touched.insert(number);
             return;
         }
         let spec = &part.workload;
@@ -93,7 +95,11 @@ impl Admission {
         if number == next {
             self.workloads.push(Workload::new(spec, now));
             self.fresh.push(number);
+        } else if matches!(self.workload(number).standing, Standing::Over) {
+            self.workload_mut(number).standing = Standing::Inadmissible;
+            self.fresh.push(number);
         }
+        self.touched.insert(number);
         let workload = self.workload_mut(number);
         workload.jobs.push(job);
         let lines = workload.lines.len().max(line + 1);
