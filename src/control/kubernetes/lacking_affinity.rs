@@ -42,6 +42,7 @@ impl Neighbors {
             })
         };
         let have_keys = |keys: &BTreeSet<Arc<str>>| terms.iter().all(|term| keys.contains(&term.topology_key));
-        !terms.is_empty() && !(self.pods.iter().any(select) && self.keys.iter().any(have_keys))
+        let may_be_met = self.pods.iter().any(select) && self.keys.iter().any(have_keys);
+        !terms.is_empty() && !may_be_met
     }
 }
