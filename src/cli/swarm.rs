@@ -28,7 +28,7 @@ use dryrack_event::Outcome;
 use dryrack_profile::{load_profile, profile_names};
 use dryrack_rehearse::header;
 use dryrack_report::LogWriter;
-use dryrack_swarm::{CHECKS, Case, Check, EndlessPreemptions, Judged, checks_of};
+use dryrack_swarm::{CHECKS, Case, Check, EndlessRun, Judged, checks_of};
 use dryrack_units::{SimTime, counted};
 
 #[derive(Debug, Args)]
@@ -255,14 +255,15 @@ impl World<'_> {
     }
 }
 
-/// The time from which on an endless world is endless because Kueue would be; `None` if it is endless for another reason.
+/// The time from which on an endless world is endless because the program that it models would be; `None` if it is endless
+/// for another reason.
 fn endless_from(rehearsal: &Rehearsal, progress: &Progress) -> Option<SimTime> {
-    let mut preemptions = EndlessPreemptions::default();
+    let mut found = EndlessRun::default();
     let most_records = MOST_RECORDS_OF_A_WORLD;
     let options = RunOptions { progress: Some(progress), most_records, ..RunOptions::default() };
     // It ends in the same failure again.
-    drop(guarded_run(|| run(rehearsal, options, &mut [&mut preemptions])));
-    preemptions.endless_from()
+    drop(guarded_run(|| run(rehearsal, options, &mut [&mut found])));
+    found.endless_from()
 }
 
 fn repeat(kind: WorldKind, seed: u64) -> String {

@@ -12,6 +12,9 @@
 //! - Under fair sharing, a workload preempts others of its own queue, and a workload of another queue, whose share is smaller,
 //!   is then admitted before it.
 //!
+//! And kube-scheduler tries the pods of a gang again and again which never find nodes together, each time until their time to
+//! wait for each other is over.
+//!
 //! Such a run is judged up to a time at which this is plain.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,28 +22,33 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use dryrack_event::{Event, FleetFact, Input, Phase, Reason, Record, RecordBody, Sink};
-use dryrack_ids::JobId;
+use dryrack_ids::{AttemptId, JobId};
 use dryrack_units::SimTime;
 use dryrack_workload::JobSpec;
 
 /// How often a workload is preempted by another one that never runs, until this is taken to be endless.
 const MANY: u32 = 100;
 
+/// How often the time of a pod is over in which it waits for the others of its gang, until this is taken to be endless.
+const TIMEOUTS: u32 = 1000;
+
 /// A sink that finds two workloads of Kueue, of which one preempts the other one again and again without ever running, in
-/// one of these ways.
+/// one of these ways, or a gang that is tried again and again.
 #[derive(Default)]
-pub struct EndlessPreemptions {
+pub struct EndlessRun {
     /// The jobs of workloads that may be admitted in part.
     partial: BTreeSet<JobId>,
     has_fair_sharing: bool,
     /// For each workload that preempts and each one that is preempted: how often this happened since the first last ran.
     preempted: BTreeMap<(JobId, JobId), u32>,
+    /// How often the time of each pod of a gang was over since one of the gang was last placed.
+    timeouts: BTreeMap<AttemptId, u32>,
     endless_from: Option<SimTime>,
 }
 
-impl EndlessPreemptions {
-    pub fn of(log: &[Record]) -> EndlessPreemptions {
-        let mut found = EndlessPreemptions::default();
+impl EndlessRun {
+    pub fn of(log: &[Record]) -> EndlessRun {
+        let mut found = EndlessRun::default();
         for record in log {
             match &record.said {
                 RecordBody::Input(input) => found.input(record.step, record.at, input),
@@ -68,7 +76,7 @@ fn enables_fair_sharing(objects: &str) -> bool {
     objects.iter().any(|object| object["fairSharing"]["enable"] == true)
 }
 
-impl Sink for EndlessPreemptions {
+impl Sink for EndlessRun {
     fn input(&mut self, _: u64, _: SimTime, input: &Input) {
         match input {
             Input::Submit { job, spec } if may_be_partial(spec) => {
@@ -91,6 +99,14 @@ impl Sink for EndlessPreemptions {
                     self.endless_from.get_or_insert(at);
                 }
             }
+            Event::Held { attempt, reasons, .. } if reasons.contains(Reason::PermitTimeout) => {
+                let count = self.timeouts.entry(*attempt).or_default();
+                *count += 1;
+                if *count == TIMEOUTS {
+                    self.endless_from.get_or_insert(at);
+                }
+            }
+            Event::Placed { attempt, .. } => self.timeouts.retain(|other, _| other.job != attempt.job),
             _ => {}
         }
     }
@@ -101,16 +117,17 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    use dryrack_event::Reason;
-    use dryrack_ids::AttemptId;
+    use dryrack_event::{Histogram, Refusal};
+    use dryrack_fleet::Placement;
+    use dryrack_units::Score;
 
     fn is_endless(may_be_partial: bool, because: Reason, times: u32, runs: bool) -> bool {
         let [_, serve] = [0, 1].map(JobId::new);
         let partial = if may_be_partial { BTreeSet::from([serve]) } else { BTreeSet::new() };
-        goes_on(EndlessPreemptions { partial, ..EndlessPreemptions::default() }, because, times, runs)
+        goes_on(EndlessRun { partial, ..EndlessRun::default() }, because, times, runs)
     }
 
-    fn goes_on(mut found: EndlessPreemptions, because: Reason, times: u32, runs: bool) -> bool {
+    fn goes_on(mut found: EndlessRun, because: Reason, times: u32, runs: bool) -> bool {
         let [train, serve] = [0, 1].map(JobId::new);
         for time in 0..times {
             let at = SimTime::from_secs(u64::from(time));
@@ -125,6 +142,25 @@ mod tests {
     }
 
     #[test]
+    fn a_gang_that_is_tried_again_and_again_goes_on_for_ever() {
+        let attempt = |job| AttemptId { job: JobId::new(job), replica: 0, number: 1 };
+        let tried = |times: u32, placed: usize| {
+            let mut found = EndlessRun::default();
+            for time in 0..times {
+                let (at, reasons) = (SimTime::from_secs(u64::from(time)), Histogram::of(Reason::PermitTimeout, 1));
+                if time == TIMEOUTS / 2 {
+                    let (attempt, score) = (attempt(placed), Score::ZERO);
+                    found.event(1, at, &Event::Placed { attempt, score, placement: Placement::default() });
+                }
+                found.event(1, at, &Event::Held { attempt: attempt(1), refusal: Refusal::Unfit, reasons });
+            }
+            found.endless_from()
+        };
+        assert_eq!(tried(TIMEOUTS, 2), Some(SimTime::from_secs(u64::from(TIMEOUTS) - 1)));
+        assert_eq!((tried(TIMEOUTS - 1, 2), tried(TIMEOUTS, 1)), (None, None));
+    }
+
+    #[test]
     fn a_workload_that_preempts_and_never_runs_goes_on_for_ever() {
         let reclaims = Reason::InCohortReclamation;
         assert!(is_endless(true, reclaims, MANY, false));
@@ -133,7 +169,7 @@ mod tests {
         assert!(!is_endless(false, reclaims, MANY, false), "it is admitted whole or not at all");
         assert!(!is_endless(true, reclaims, MANY, true), "it runs in between");
         for because in [reclaims, Reason::InClusterQueue] {
-            let mut fair = EndlessPreemptions::default();
+            let mut fair = EndlessRun::default();
             let objects = Arc::from(r#"[{"kind":"Configuration","fairSharing":{"enable":true}}]"#);
             fair.input(1, SimTime::ZERO, &Input::Fleet(FleetFact::KueueApplied { objects }));
             assert!(goes_on(fair, because, MANY, false), "{because}");

@@ -11,5 +11,5 @@ mod endless;
 mod marks;
 
 pub use checks::{CHECKS, Case, Check, CheckResult, Judged, checks_of};
-pub use endless::EndlessPreemptions;
+pub use endless::EndlessRun;
 pub use marks::{Marks, RunMarks};

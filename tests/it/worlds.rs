@@ -77,7 +77,7 @@ const WORLDS_THAT_BROKE: [(&str, &str); 23] = [
 ];
 
 /// The same for worlds of pods.
-const PODS_THAT_BROKE: [(&str, &str); 13] = [
+const PODS_THAT_BROKE: [(&str, &str); 14] = [
     ("2415", "a further replica took the claim of the first pod, which ended with either of them"),
     ("2873", "a refusal was shared by jobs with the same flavors, and explained by the demand without flavors"),
     ("3765", "a node stated cores that are restricted to GPUs, and pods without GPUs got them"),
@@ -90,6 +90,7 @@ const PODS_THAT_BROKE: [(&str, &str); 13] = [
     ("73147", "the refusal of a pod was forgotten once another pod of its job was refused"),
     ("73157", "the same in a job whose pods are spread"),
     ("9982668", "under fair sharing, a workload of Kueue preempts others of its queue for ever"),
+    ("15525468", "pods of a gang that never find nodes together wait for each other for a second, for ever"),
     ("14021668", "two workloads of Kueue preempt each other in turn for ever, each before it runs"),
 ];
 

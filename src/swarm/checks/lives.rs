@@ -7,7 +7,7 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use super::case::{Case, CheckResult, Judged, log_of, log_up_to_limit};
-use crate::endless::{EndlessPreemptions, may_be_partial};
+use crate::endless::{EndlessRun, may_be_partial};
 use dryrack_control::Profile;
 use dryrack_engine::{Fault, NodeTurn, Rehearsal};
 use dryrack_event::{AdmittedPodSet, Event, Histogram, Input, Reason, Record, RecordBody, Refusal};
@@ -48,7 +48,7 @@ pub fn judge(case: &Case<'_>) -> CheckResult {
     }
     let (well, from) = made_well(world, goes_on);
     let (log, stopped) = log_up_to_limit(&well);
-    if EndlessPreemptions::of(&log).endless_from().is_some() {
+    if EndlessRun::of(&log).endless_from().is_some() {
         return Ok(Judged::DoesNotApply);
     }
     if let Some(stopped) = stopped {
