@@ -118,7 +118,7 @@ const STAGES_THAT_BROKE: [(&str, &str); 9] = [
 ];
 
 /// The same for worlds under profiles that nobody has written.
-const PROFILES_THAT_BROKE: [(&str, &str); 8] = [
+const PROFILES_THAT_BROKE: [(&str, &str); 9] = [
     ("4258", "a run that was cancelled before its host was told to start it kept its place for ever"),
     ("11997", "picked GPUs that bring their cores together were judged one by one"),
     ("9110748", "a promise did not keep instances unused in a fleet whose instances are split otherwise than it says"),
@@ -126,6 +126,10 @@ const PROFILES_THAT_BROKE: [(&str, &str); 8] = [
     ("9168818", "room that a job was stopped for was given up, because stopping took far longer than its deadline"),
     ("9281676", "the same, for a job in three parts"),
     ("9399075", "a cloud accepted a request for an instance that had been given up in the same instant"),
+    (
+        "15460738",
+        "the promise to a gang of unequal tasks kept cores that are restricted to GPUs for a task without GPUs",
+    ),
     ("13020609", "a gang that fits a fleet with more nodes than its maximum was said never to fit, without a reason"),
 ];
 

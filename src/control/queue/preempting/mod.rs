@@ -51,10 +51,10 @@ use crate::queue::attained::level;
 use crate::queue::backfill::plain::judge_on;
 use crate::queue::preempting::freeable::{note_changes_of, rank_of, ranks_behind};
 use dryrack_event::{Event, Histogram, Outcome, Phase, Reason, Refusal};
-use dryrack_fleet::{Fleet, GpuClaim, Placement};
+use dryrack_fleet::{Fleet, GpuClaim, NodeClaim, Placement};
 use dryrack_planted::planted;
 use dryrack_scheduler::{Caching, Candidate, Decision, Grouping, Preempt, decide_for};
-use dryrack_units::{Bytes, GpuShare, Score, SimDuration, SimTime};
+use dryrack_units::{Bytes, GpuShare, MilliCpu, Score, SimDuration, SimTime};
 use shadow::Shadow;
 use spare_room::{Promises, close_needed_fleets};
 
@@ -444,18 +444,27 @@ fn would_fit_now(core: &mut Core, index: ReplicaIndex) -> bool {
     }
 }
 
-/// Takes a promised place in a copy of the fleet. A task that asks for memory of a GPU takes no share of it, but needs a
-/// GPU that is not held as a whole. So its promise keeps a thousandth of the GPU.
+/// Takes a promised place in a copy of the fleet.
+///
+/// A task that asks for memory of a GPU takes no share of it, but needs a GPU that is not held as a whole. So its promise keeps
+/// a thousandth of the GPU. A task without GPUs of a gang of unequal tasks needs cores that are not restricted to GPUs, although
+/// the gang holds GPUs of the node too. So the promise keeps no restricted cores for such a gang.
 fn take_promised(fleet: &mut Fleet, place: &Placement) {
     let is_memory_alone = |gpu: &GpuClaim| gpu.share == GpuShare::ZERO && gpu.memory > Bytes::ZERO;
-    if !place.claims().iter().any(|claim| claim.gpus.iter().any(is_memory_alone)) {
+    let needs_more = |claim: &NodeClaim| claim.sets.is_some() || claim.gpus.iter().any(is_memory_alone);
+    if !place.claims().iter().any(needs_more) {
         return fleet.take_in_advance(place);
     }
-    let mut claims = place.claims().to_vec();
-    for gpu in claims.iter_mut().flat_map(|claim| &mut claim.gpus).filter(|gpu| is_memory_alone(gpu)) {
-        gpu.share = GpuShare::new(1);
+    for claim in place.claims() {
+        let mut kept = claim.clone();
+        kept.gpus.iter_mut().filter(|gpu| is_memory_alone(gpu)).for_each(|gpu| gpu.share = GpuShare::new(1));
+        let cores = if kept.sets.is_some() { std::mem::replace(&mut kept.cpu, MilliCpu::ZERO) } else { MilliCpu::ZERO };
+        fleet.take_in_advance(&Placement::new([kept].into()));
+        if cores > MilliCpu::ZERO {
+            let cores = NodeClaim { cpu: cores, ..NodeClaim::of_nothing(claim.node) };
+            fleet.take_in_advance(&Placement::new([cores].into()));
+        }
     }
-    fleet.take_in_advance(&Placement::new(claims.into()));
 }
 
 /// The fleet as a waiting replica sees it beside these promises.
