@@ -410,6 +410,10 @@ impl RunAccount {
         let Some(outcome) = account.outcome.filter(|_| self.figures_only && !account.replicas.is_empty()) else {
             return;
         };
+        if account.replicas.iter().any(ReplicaAccount::is_cut_off) {
+            // Whether it could run is found out at the end.
+            return;
+        }
         if self.kept.range(of_job).next().is_none() {
             let mut account = self.jobs.drop_one(job.index(), 0);
             let JobAccount { spec, replicas, .. } = &mut account;

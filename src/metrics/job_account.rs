@@ -104,14 +104,22 @@ impl ReplicaAccount {
     /// Whether the replica ended without ever being placed because there was no capacity, at once or when its time to wait
     /// was over.
     pub fn is_turned_away(&self) -> bool {
-        let of_capacity = [Reason::NoCapacity, Reason::NoRoom, Reason::RetryTimeOver, Reason::DeadlineExpired];
+        use Reason::{DeadlineExceeded, DeadlineExpired, NoCapacity, NoRoom, RetryTimeOver};
         let has_ended = self.placed.is_none() && self.outcome.is_some() && self.never.is_none();
-        has_ended && self.reason.is_some_and(|reason| of_capacity.contains(&reason))
+        has_ended
+            && matches!(self.reason, Some(NoCapacity | NoRoom | RetryTimeOver | DeadlineExpired | DeadlineExceeded))
     }
 
     /// Whether the replica waits for its first place, and is not known to wait for ever.
     pub(super) fn is_open(&self) -> bool {
         self.placed.is_none() && self.outcome.is_none() && self.never.is_none()
+    }
+
+    /// Whether the replica waited for its first place until its job failed because of a deadline or of other pods, so that
+    /// no end of the run shows that it could never be placed.
+    pub(super) fn is_cut_off(&self) -> bool {
+        let has_ended = self.placed.is_none() && self.outcome.is_some() && self.never.is_none();
+        has_ended && matches!(self.reason, Some(Reason::DeadlineExceeded | Reason::BackoffLimitExceeded))
     }
 
     pub(super) fn new(now: SimTime) -> ReplicaAccount {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::gone_nodes::{times_of_loss, without_gone};
-use super::job_account::{JobAccount, ReplicaAccount};
+use super::job_account::JobAccount;
 use dryrack_control::LastingLimits;
 use dryrack_control::pods::beyond_pods;
 use dryrack_engine::{Rehearsal, declared_fleet, refused_alone};
@@ -223,21 +223,38 @@ fn on_empty_nodes(stages: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> 
     }
 }
 
-/// Judges the jobs that wait at the end, were never placed, and of which no decision said that they never fit: a decision
-/// of kube-scheduler does not say so, and a job behind the head of its queue is not judged during the run.
+/// Judges the jobs of which a replica waits at the end, or waited until its job failed, and was never placed, if no decision said
+/// that it never fits: a decision of kube-scheduler does not say so, and a job behind the head of its queue is not judged during
+/// the run.
 pub fn find_never_runs(jobs: &mut Records<JobAccount>, rehearsal: &Rehearsal, end: SimTime) {
-    let open: Vec<_> = jobs.numbers().filter(|id| jobs[*id].replicas.iter().any(ReplicaAccount::is_open)).collect();
-    if open.is_empty() {
+    let mut open: Vec<usize> = Vec::new();
+    let mut cut_off: Vec<(usize, SimTime)> = Vec::new();
+    let mut pending = 0;
+    for id in jobs.numbers() {
+        let replicas = &jobs[id].replicas;
+        let waiting = replicas.iter().filter(|replica| replica.is_open()).count();
+        pending += waiting;
+        if waiting > 0 {
+            open.push(id);
+        } else if let Some(replica) = replicas.iter().find(|replica| replica.is_cut_off()) {
+            cut_off.push((id, replica.ended.expect("a replica with an outcome has ended")));
+        }
+    }
+    if open.is_empty() && cut_off.is_empty() {
         return;
     }
-    let pending = open.iter().flat_map(|id| &jobs[*id].replicas).filter(|replica| replica.is_open()).count();
-    let specs: Vec<&JobSpec> = open.iter().map(|id| &*jobs[*id].spec).collect();
-    let judged = judge_jobs(rehearsal, &specs, (end, pending));
-    for (id, Judgement { never, refused_empty }) in open.into_iter().zip(judged) {
+    let waiting: Vec<&JobSpec> = open.iter().map(|id| &*jobs[*id].spec).collect();
+    let ended: Vec<(SimTime, &JobSpec)> = cut_off.iter().map(|(id, at)| (*at, &*jobs[*id].spec)).collect();
+    let of_waiting = judge_jobs(rehearsal, &waiting, (end, pending));
+    let of_ended = judge_arrivals(rehearsal, &ended, pending);
+    for (id, Judgement { never, refused_empty }) in open.into_iter().zip(of_waiting) {
         for replica in jobs[id].replicas.iter_mut().filter(|replica| replica.is_open()) {
             // Also of pods that are scheduled as a gang.
             let by_objects = replica.reason.filter(|reason| reason.is_of_declared_objects()).map(NeverRuns::KeptOut);
             (replica.never, replica.refused_empty) = (never.or(by_objects), refused_empty);
         }
+    }
+    for ((id, _), Judgement { never, .. }) in cut_off.into_iter().zip(of_ended) {
+        jobs[id].replicas.iter_mut().filter(|replica| replica.is_cut_off()).for_each(|replica| replica.never = never);
     }
 }

@@ -166,9 +166,12 @@ fn waited(accounts: &RunAccount, metrics: &Metrics, heading: &Heading) -> String
     };
     let mut text = String::new();
     if metrics.get("queue_wait_max_seconds") != Some(Value::Undefined) {
-        let uncounted = match metrics.count("jobs_waiting") {
-            0 => "",
-            _ => "; without replicas that still wait",
+        let mut turned_away = false;
+        accounts.each_row(|replica| turned_away |= replica.is_turned_away);
+        let uncounted = match (turned_away, metrics.count("jobs_waiting")) {
+            (true, _) => "; without replicas that were never placed",
+            (false, 0) => "",
+            (false, _) => "; without replicas that still wait",
         };
         text.push_str(&format!(
             "waited     {} on average, half {} or less, 95% {} or less, at most {}{uncounted}\n",

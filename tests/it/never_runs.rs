@@ -31,6 +31,7 @@ trials! {
         a_workload_that_kueue_may_admit_is_not_said_to_never_run,
         pods_sets_and_jobs_behind_a_head_that_can_never_run_are_found_at_the_end,
         what_an_own_filter_refuses_on_empty_nodes_is_told,
+        pods_that_waited_until_their_job_failed_are_judged_too,
     ]
 }
 
@@ -734,4 +735,33 @@ fn what_an_own_filter_refuses_on_empty_nodes_is_told() {
     std::fs::write(dir.path().join("s.yaml"), text.replace("profile:", &format!("{third}profile:"))).expect("as above");
     let said = stdout(dir.path(), &["run", "s.yaml"], 0);
     assert!(!said.contains("even if all nodes are ready and empty\n"), "{said}");
+}
+
+/// The deadline of their Job hides that no node can take the pods of one, and that the nodes were in use for the other.
+fn pods_that_waited_until_their_job_failed_are_judged_too() {
+    let job = |name: &str, at: &str, more: &str, gpus: u32| {
+        format!(
+            "  - apiVersion: batch/v1\n    kind: Job\n    metadata: {{name: {name}, annotations: {{dryrack/at: {at}, \
+             dryrack/duration: 10m}}}}\n    spec:\n      {more}\n      activeDeadlineSeconds: 600\n      template: {{spec: \
+             {{restartPolicy: Never, containers: [{{name: m, resources: {{limits: {{nvidia.com/gpu: {gpus}}}}}}}]}}}}\n"
+        )
+    };
+    let first = "profile: kubernetes-1.35\nuntil: 1h\nmanifests:\n";
+    let three = "completionMode: Indexed\n      completions: 3\n      parallelism: 3";
+    let crowded = job("crowded", "1m", three, 2);
+    let large = job("large", "0s", "backoffLimit: 6", 4);
+    let bound = "expect: [{name: in_time, metric: max(queue_wait) < 100d}]\n";
+    for (jobs, expect, told) in [
+        (&format!("{large}{crowded}"), "", "FAIL  every job can run if all nodes are ready and empty"),
+        (&large, "", "1 of 1 job can never run: no node has 4 GPUs, which one task asks for (at most 2)"),
+        (&large, bound, "1 of 1 job can never run"),
+        (&crowded, bound, "max(queue_wait) was infinite over 3 replicas: 1 of them ended without ever being placed"),
+        (&crowded, bound, "; without replicas that were never placed"),
+    ] {
+        let dir = empty();
+        std::fs::write(dir.path().join("s.yaml"), format!("{TWO_NODES}{first}{jobs}{expect}"))
+            .expect("a folder of our own");
+        let said = stdout(dir.path(), &["run", "s.yaml"], 1);
+        assert!(said.contains(told), "{told}\n{said}");
+    }
 }
