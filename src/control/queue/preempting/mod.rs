@@ -56,7 +56,7 @@ use dryrack_planted::planted;
 use dryrack_scheduler::{Caching, Candidate, Decision, Grouping, Preempt, decide_for};
 use dryrack_units::{Bytes, GpuShare, MilliCpu, Score, SimDuration, SimTime};
 use shadow::Shadow;
-use spare_room::{Promises, close_needed_fleets};
+use spare_room::{Promises, breaks_by_filters, close_needed_room};
 
 /// A sort key that puts the least valuable attempt first.
 type VictimKey = (i64, Reverse<((SimTime, bool, i64), ReplicaIndex)>);
@@ -300,18 +300,22 @@ impl Queue {
         if promised.is_empty() {
             return None;
         }
-        let decision = if may_use_shadow(core) && keep == 1 {
+        let by_shadow = (may_use_shadow(core) && keep == 1).then(|| {
             let mut shadow = self.take_shadow(core);
             promised.iter().for_each(|(_, place)| take_promised(&mut shadow.fleet, place));
             let decision = shadow.decide(core, index);
             self.preempting.shadow = Some(shadow);
             decision
-        } else {
-            let replica = &core.store[index];
-            let demand = core.store.demand(replica.demand);
-            let context = core.context(replica.attempt_id());
-            let left = beside(core, index, &promised);
-            decide_for(&core.profile.scheduler, demand, context, &left, core.deciding.grouping, keep)
+        });
+        let decision = match by_shadow {
+            Some(decision) if !breaks_by_filters(core, &promised, &decision) => decision,
+            _ => {
+                let replica = &core.store[index];
+                let demand = core.store.demand(replica.demand);
+                let context = core.context(replica.attempt_id());
+                let left = beside(core, index, &promised);
+                decide_for(&core.profile.scheduler, demand, context, &left, core.deciding.grouping, keep)
+            }
         };
         match decision {
             // The promised room is still free. So the replica waits for its turn and not for room.
@@ -471,7 +475,7 @@ fn take_promised(fleet: &mut Fleet, place: &Placement) {
 fn beside(core: &Core, index: ReplicaIndex, promised: Promises<'_>) -> Fleet {
     let mut fleet = core.fleet.clone();
     promised.iter().for_each(|(_, place)| take_promised(&mut fleet, place));
-    close_needed_fleets(core, index, promised, &mut fleet);
+    close_needed_room(core, index, promised, &mut fleet);
     fleet
 }
 

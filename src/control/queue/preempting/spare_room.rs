@@ -1,7 +1,8 @@
 //! Room that a promise needs beside its place.
 //!
 //! Under [`FitTest::NodesOrBlocks`], a replica fits only if its fleet also has room for the other replicas of its job, or
-//! if enough instances of its fleet are not in use, although it takes only blocks of them. So a replica that has the
+//! if enough instances of its fleet are not in use, although it takes only blocks of them. A custom filter that reads the
+//! state of nodes may need more than the place too, such as one that keeps half of a node free. So a replica that has the
 //! promise of a place could lose its fit to replicas behind it that do not take this place. The attempts that were stopped
 //! for it would take their old places again, and would be stopped again, without end.
 //!
@@ -11,16 +12,19 @@ use super::{fleet_without_what_stops, take_promised};
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::queue::backfill::plain::judge_on;
-use dryrack_fleet::{Fleet, Placement};
+use dryrack_fleet::{Fleet, GpuClaim, GpuShape, GpuStatus, NodeClaim, Placement};
+use dryrack_scheduler::Decision;
 use dryrack_scheduler::offers::{needs_spare_room, take_idle_blocks};
+use dryrack_units::{Bytes, GpuShare};
+use smallvec::SmallVec;
 
 /// Replicas ahead of a waiting one with their promised places, in the order of the queue.
 pub type Promises<'a> = &'a [(ReplicaIndex, Placement)];
 
-/// Takes blocks in a copy of the fleet, so that the replica finds no place there with which it would break a promise.
-/// The promised places are already taken in this copy. A fleet in which the replica would break a promise is closed to
-/// it.
-pub fn close_needed_fleets(core: &Core, index: ReplicaIndex, promises: Promises<'_>, fleet: &mut Fleet) {
+/// Takes room in a copy of the fleet, so that the replica finds no place there with which it would break a promise. The
+/// promised places are already taken in this copy. A fleet of instances, or a node, on which the replica would break a
+/// promise is closed to it.
+pub fn close_needed_room(core: &Core, index: ReplicaIndex, promises: Promises<'_>, fleet: &mut Fleet) {
     if !promises.iter().any(|(head, _)| needs_more_than_its_place(core, *head)) {
         return;
     }
@@ -30,15 +34,50 @@ pub fn close_needed_fleets(core: &Core, index: ReplicaIndex, promises: Promises<
     {
         let node = fleet.node(candidate.placement.claims()[0].node);
         let of = node.shape.instance.as_ref().map(|instance| instance.fleet);
-        if !of.is_some_and(|of| take_idle_blocks(fleet, of)) {
+        let is_closed = of.is_some_and(|of| take_idle_blocks(fleet, of)) || take_rest(fleet, &candidate.placement);
+        if !is_closed {
             return;
         }
     }
 }
 
+/// Whether the place that was decided for a replica breaks a promise because of a custom filter.
+pub fn breaks_by_filters(core: &Core, promises: Promises<'_>, decision: &Decision) -> bool {
+    let Decision::Place(candidates) = decision else { return false };
+    core.profile.scheduler.may_placing_make_room() && {
+        let free = fleet_without_what_stops(core, &core.holders());
+        candidates.iter().any(|candidate| breaks_a_promise(core, promises, &free, &candidate.placement))
+    }
+}
+
+/// Takes all that is left of the nodes of a place. Returns whether anything was left.
+fn take_rest(fleet: &mut Fleet, place: &Placement) -> bool {
+    let rest = |id| {
+        let node = fleet.node(id);
+        let left = |(index, (shape, status)): (usize, (&GpuShape, &GpuStatus))| GpuClaim {
+            index: index as u16,
+            share: GpuShare::WHOLE.saturating_sub(status.taken),
+            memory: shape.memory.saturating_sub(status.memory_taken),
+        };
+        let gpus = node.shape.gpus.iter().zip(&node.status.gpus).enumerate().map(left);
+        NodeClaim {
+            cpu: node.shape.cpu.saturating_sub(node.status.cpu_taken),
+            ram: node.shape.ram.saturating_sub(node.status.ram_taken),
+            gpus: gpus.filter(|gpu| gpu.share > GpuShare::ZERO || gpu.memory > Bytes::ZERO).collect(),
+            ..NodeClaim::of_nothing(id)
+        }
+    };
+    let claims: SmallVec<[NodeClaim; 1]> = place.nodes().map(rest).collect();
+    let is_any_left = claims.iter().any(|claim| *claim != NodeClaim::of_nothing(claim.node));
+    fleet.take_in_advance(&Placement::new(claims));
+    is_any_left
+}
+
 fn needs_more_than_its_place(core: &Core, head: ReplicaIndex) -> bool {
     let context = core.context(core.store[head].attempt_id());
-    needs_spare_room(&core.profile.scheduler.offers, &core.fleet, core.store.demand_of(head), context)
+    let options = &core.profile.scheduler;
+    options.may_placing_make_room()
+        || needs_spare_room(&options.offers, &core.fleet, core.store.demand_of(head), context)
 }
 
 /// Whether a replica with a promise fits in `free`, but not beside this place. `free` is the fleet without all attempts
