@@ -23,6 +23,7 @@ trials! {
         a_node_that_would_take_a_task_of_a_gang_is_not_said_to_refuse_because_it_fits,
         a_node_counts_once_for_a_reason_and_its_taints_are_named,
         an_evaluation_is_not_explained_by_what_became_of_the_job,
+        an_evicted_workload_is_examined_without_its_last_flavor,
     ]
 }
 
@@ -413,4 +414,18 @@ fn an_evaluation_is_not_explained_by_what_became_of_the_job() {
     let dir = written(&[("one.yaml", scenario)]);
     let said = stdout(dir.path(), &["test", "one.yaml"], 1);
     assert!(said.contains("happened  fits\n  repeat with"), "{said}");
+}
+
+/// `first` ran with the flavor of `old`. It would run with that of `new` too, so both nodes lack GPUs.
+fn an_evicted_workload_is_examined_without_its_last_flavor() {
+    let scenario = "scenario: A workload that was evicted and waits for quota\nprofile: kubernetes-1.35\nuntil: 1h\nkueue:\n  \
+                    flavors: [{name: old, labels: {pool: old}}, {name: new, labels: {pool: new}}]\n  cluster_queues: [{name: q, quota: \
+                    {old: {gpus: 8}, new: {gpus: 8}}, preemption: {within: LowerPriority}}]\nnodes:\n  \
+                    - {name: o, machine: a100-80g-x8, labels: {pool: old}}\n  - {name: n, machine: a100-80g-x8, labels: {pool: new}}\n\
+                    jobs:\n  - {name: other, queue: q, gpus: 8, duration: 2h, priority: 5, labels: {pool: new}}\n  \
+                    - {name: first, at: 1m, queue: q, gpus: 8, duration: 40m}\n  \
+                    - {name: urgent, at: 10m, queue: q, priority: 10, gpus: 8, duration: 10m}\n";
+    let said = said_as_json(scenario, "first", "15m");
+    assert!(held(&said).contains_key("waiting_for_quota"), "{said}");
+    assert_eq!(said["now"]["decision"]["reasons"], json!([["insufficient_gpus", 2]]), "{said}");
 }

@@ -9,7 +9,7 @@ use super::nodes::noticed;
 use super::store::DependencyState;
 use super::timer::Timer;
 use crate::profile_tests::with;
-use dryrack_event::{Event, Outcome, Output, Phase, Reason, Refusal};
+use dryrack_event::{Command, Event, Outcome, Output, Phase, Reason, Refusal};
 use dryrack_fleet::{
     Blocks, Cloud, FleetKind, FleetNodes, FleetPlacement, FleetSpec, IdleDuration, Instance, NodeClaim, NodeShape,
     NodeSpec, NodeState, Placement, Reliance,
@@ -359,4 +359,32 @@ fn a_job_never_runs_once_a_dependency_can_never_be_met() {
     assert_eq!(core.store.refused_for_others(both), Some((Refusal::Never, Reason::DependencyNeverSatisfied)));
     let (late, is_never) = depend(&mut core, &[first], Condition::Ok);
     assert_eq!((is_never, core.store.never_satisfied()), (true, vec![both, late]));
+}
+
+/// The commands to stop that were sent since the last call.
+fn stops(core: &mut Core) -> usize {
+    let is_stop = |output: &Output| matches!(output, Output::Command(Command::Stop { .. }));
+    std::mem::take(&mut core.outbox).iter().filter(|output| is_stop(output)).count()
+}
+
+#[test]
+fn an_attempt_whose_node_does_not_answer_is_asked_for_the_last_time_and_then_given_up() {
+    let (mut core, node) = with_node(&[]);
+    let job = submit(&mut core, spec(1));
+    let asked = attempt(job, 0);
+    let place = Placement::new([claim(node, 1)].into());
+    core.fleet.take(&place);
+    core.kept.claims.insert(asked, place);
+    core.outbox.clear();
+    let due = |core: &mut Core, left: u8| core.timers.next(|timer| timer == Timer::StopAgain { attempt: asked, left });
+    core.stop_again(asked, 2);
+    assert_eq!((stops(&mut core), core.awaited_claims().count()), (1, 1));
+    assert!(due(&mut core, 1).is_some());
+    core.stop_again(asked, 1);
+    assert_eq!((stops(&mut core), core.awaited_claims().count()), (1, 0));
+    assert!(due(&mut core, 0).is_none());
+    // A node that is not ready does not answer, so it is not asked.
+    core.fleet.set_node_state(node, NodeState::NotReady);
+    core.stop_again(asked, 2);
+    assert_eq!(stops(&mut core), 0);
 }

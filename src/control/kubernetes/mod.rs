@@ -27,6 +27,8 @@ mod hints;
 #[cfg(test)]
 mod hints_tests;
 mod lacking_affinity;
+#[cfg(test)]
+mod lacking_affinity_tests;
 mod mirror;
 mod options;
 mod outside;

@@ -492,3 +492,28 @@ fn whole_nodes_are_taken_if_similar_gpus_are_spread_evenly_over_their_nodes() {
     host(&mut held, OTHER, vec![part(1, &[0], 80)]);
     assert_eq!(places(&options, &unreserved(Strategy::Spread, 100), &held), []);
 }
+
+#[test]
+fn an_absent_gpu_that_an_instance_still_holds_counts_when_models_are_spread() {
+    let mut options = with(&[Generator::PickedAll {
+        need: SingleNeed::Free,
+        several_nodes: super::FreeMemory::Whole,
+        short: super::Short::Overcommitted,
+    }]);
+    options.accounting = Accounting::AllParts;
+    let gpu = |index: u32| PickedGpu { node: "n0".into(), kind: GpuKind::Cuda, index };
+    let score = |options: &DeploymentOptions, holder: ModelKey| {
+        let mut held = serving(&[&[80, 80]]);
+        host(&mut held, holder, vec![part(0, &[5], 8)]);
+        match answer(options, &unreserved(Strategy::Spread, 80), &held, Picks::Gpus([0, 5].map(gpu).into())) {
+            Answer::Place(found) => Ok(thousandths(found[0].1)),
+            Answer::Refuse(reasons) => Err(reasons),
+        }
+    };
+    // On a node that is the fullest and the emptiest: 85 and 15 times the mean of 1 and 1 / 1.2. With an instance of its own,
+    // 0.85 * 90, and 15 times the mean of 1 and 1 / 2.
+    assert_eq!((score(&options, OTHER), score(&options, OWN)), (Ok(98_750), Ok(87_750)));
+    // A free GPU adds 10 / (2 + 1), and one with an instance the half of it.
+    options.spread.rule = SpreadRule::Stepped;
+    assert_eq!((score(&options, OTHER), score(&options, OWN)), (Ok(95_000), Ok(85_000)));
+}
