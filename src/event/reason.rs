@@ -77,7 +77,12 @@ macro_rules! reasons {
                             | Reason::PermitTimeout
                             | Reason::Own(_)
                     ) || (Reason::SchedulingGated..=Reason::NotAPod).contains(&self)
-                    || (Reason::LocalQueueMissing..=Reason::PartiallyAdmitted).contains(&self)
+                    || self.is_of_admission()
+            }
+
+            /// Whether Kueue has not admitted the workload of the pod, or admitted it without the pod.
+            pub fn is_of_admission(self) -> bool {
+                (Reason::LocalQueueMissing..=Reason::PartiallyAdmitted).contains(&self)
             }
 
             /// Whether the reason depends only on the demand and on fixed properties of the node. Such a node refuses
@@ -153,7 +158,7 @@ macro_rules! reasons {
                         | Reason::ArrayTaskLimit
                         | Reason::QosNotAllowed
                 ) || (Reason::PartitionMismatch..=Reason::QosMaxTresPerAccount).contains(&self)
-                    || (Reason::LocalQueueMissing..=Reason::PartiallyAdmitted).contains(&self)
+                    || self.is_of_admission()
             }
 
             /// Whether this is a limit on what runs at the same time, so that a single job may exceed it too.

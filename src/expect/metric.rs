@@ -7,7 +7,7 @@ use dryrack_ids::JobId;
 use dryrack_metrics::{
     Function, OverRequests, RequestSeries, Row, RunAccount, RunMetrics, Series, ServiceAccount, Value,
 };
-use dryrack_units::SimDuration;
+use dryrack_units::{SimDuration, counted};
 
 /// The aggregates of series that expectations use. The values of each pair of series and restriction are collected only
 /// once for all aggregates.
@@ -74,6 +74,20 @@ struct Replicas {
     unplaceable: usize,
     /// Replicas without a value that ended because there was no capacity for them. Their waits count as infinite.
     turned_away: usize,
+    /// Replicas without a value that waited for their first place until their job failed. Their waits count as infinite too.
+    cut_off: usize,
+}
+
+impl Replicas {
+    /// Counts a replica if it ended without ever being placed, and its wait is infinite.
+    fn count_infinite(&mut self, series: Series, replica: &Row<'_>) {
+        self.turned_away += usize::from(replica.is_turned_away && series.is_wait());
+        self.cut_off += usize::from(replica.is_cut_off && series.is_wait());
+    }
+
+    fn infinite(&self) -> usize {
+        self.turned_away + self.cut_off
+    }
 }
 
 /// The metrics of a run that measure what may go on at its end.
@@ -121,27 +135,25 @@ impl<'a> Figures<'a> {
             }
         }
         for figure in &mut figures.series {
-            let (mut turned_away, mut so_far) = (0, Vec::new());
+            let (mut replicas, mut so_far) = (Replicas::default(), Vec::new());
             let (values, without) = figure.series.values(accounts, |replica| {
                 let is_taken = figure.of.takes(replica);
                 if is_taken {
                     so_far.extend(figure.series.at_least(replica, accounts));
-                    turned_away += usize::from(replica.is_turned_away && figure.series.is_wait());
+                    replicas.count_infinite(figure.series, replica);
                 }
                 is_taken
             });
             // A job that can never run is not one of those that the warm-up leaves out because the cluster begins empty.
-            let (mut all, mut unplaceable) = (0, 0);
             accounts.each_row_of_all(|replica| {
                 if figure.of.takes(&replica) {
-                    all += 1;
-                    unplaceable += usize::from(replica.is_unplaceable);
+                    replicas.all += 1;
+                    replicas.unplaceable += usize::from(replica.is_unplaceable);
                 }
             });
-            let waiting = so_far.len();
-            figure.replicas = Replicas { counted: values.len(), without, all, waiting, unplaceable, turned_away };
+            figure.replicas = Replicas { counted: values.len(), without, waiting: so_far.len(), ..replicas };
             for (function, of) in &mut figure.functions {
-                let range = Range::of(*function, &values, &so_far, turned_away);
+                let range = Range::of(*function, &values, &so_far, replicas.infinite());
                 *of = Values { known: function.of(&values), range };
             }
         }
@@ -157,8 +169,7 @@ impl<'a> Figures<'a> {
             accounts.each_row(|replica| {
                 let over = of.of(&replica);
                 let so_far = of.at_least(&replica, accounts);
-                let is_turned_away = replica.is_turned_away && of.is_wait();
-                replicas.turned_away += usize::from(is_turned_away);
+                replicas.count_infinite(of, &replica);
                 replicas.waiting += usize::from(so_far.is_some());
                 replicas.counted += usize::from(over.is_some());
                 values.extend(over);
@@ -166,7 +177,7 @@ impl<'a> Figures<'a> {
             });
             let of_series = UNFINISHED.iter().filter(|(_, series, _)| *series == of);
             self.unfinished.extend(of_series.map(|(name, _, function)| {
-                (*name, Range::of(*function, &values, &open, replicas.turned_away), replicas, of)
+                (*name, Range::of(*function, &values, &open, replicas.infinite()), replicas, of)
             }));
         }
     }
@@ -205,8 +216,8 @@ impl<'a> Figures<'a> {
                 (values.range, replicas, *series)
             }
         };
-        let is_open = replicas.waiting + replicas.turned_away > 0;
-        (is_open && replicas.counted > 0).then_some((range, replicas, series))
+        let is_known = replicas.infinite() > 0 || replicas.waiting > 0 && replicas.counted > 0;
+        is_known.then_some((range, replicas, series))
     }
 }
 
@@ -248,8 +259,10 @@ pub(super) fn judge(check: &MetricCheck, run_metrics: &RunMetrics, figures: &Fig
         }
     };
     if let Some(described) = unplaceable(check, accounts, figures) {
-        let others = match value {
+        let range = figures.range(&check.quantity).filter(|(_, replicas, _)| replicas.infinite() > 0);
+        let others = match range.map_or(value, |(range, ..)| range.at_least) {
             Value::Undefined => String::new(),
+            INFINITE => format!("; {name} of the others was infinite"),
             value => format!("; {name} of the others was {}", text(value, check.bound)),
         };
         return (false, format!("{described}{others}"));
@@ -358,7 +371,9 @@ fn broken_by_who_waits(check: &MetricCheck, figures: &Figures<'_>, name: &str) -
     if check.unplaced == Unplaced::Ignore || !is_upper(check.sign) {
         return None;
     }
-    let (range, Replicas { counted, waiting, turned_away, .. }, series) = figures.range(&check.quantity)?;
+    let (range, replicas, series) = figures.range(&check.quantity)?;
+    let Replicas { waiting, turned_away, cut_off, .. } = replicas;
+    let all = counted(replicas.counted + waiting + replicas.infinite(), "replica");
     let holds = |value: Value| match (check.sign, compare(value, check.bound)?) {
         (Sign::Equal, order) => Some(order.is_le()),
         (sign, order) => Some(sign.holds(order)),
@@ -367,19 +382,18 @@ fn broken_by_who_waits(check: &MetricCheck, figures: &Figures<'_>, name: &str) -
         let known = (!holds(range.at_most)?).then_some(range.at_least)?;
         let (goes_on, known) = (series.goes_on(), text(known, check.bound));
         return Some(format!(
-            "{name} is at least {known}, and {NOT_DECIDED}: {waiting} of {} replicas {goes_on} at the end; a longer run would decide it",
-            counted + waiting + turned_away
+            "{name} is at least {known}, and {NOT_DECIDED}: {waiting} of {all} {goes_on} at the end; a longer run would decide it"
         ));
     }
     let value = range.at_least;
-    let all = counted + waiting + turned_away;
     let are = |count: usize, what: &str| (count > 0).then(|| format!("{count} of them {what}"));
     let open = are(waiting, &format!("{} at the end", series.goes_on()));
     let turned = are(turned_away, "ended without ever being placed, because there was no capacity");
-    let why = open.into_iter().chain(turned).collect::<Vec<_>>().join(", and ");
+    let failed = are(cut_off, "waited for a place until their job failed");
+    let why = open.into_iter().chain(turned).chain(failed).collect::<Vec<_>>().join(", and ");
     Some(match value {
-        INFINITE => format!("{name} was infinite over {all} replicas: {why}"),
-        value => format!("{name} is at least {} over {all} replicas: {why}", text(value, check.bound)),
+        INFINITE => format!("{name} was infinite over {all}: {why}"),
+        value => format!("{name} is at least {} over {all}: {why}", text(value, check.bound)),
     })
 }
 

@@ -467,6 +467,9 @@ impl RunAccount {
             self.lost.extend(placement.map(|placement| (now, placement)));
         }
         let replica = &mut self.jobs[attempt.job.index()].replicas[attempt.replica as usize];
+        if replica.placed.is_none() {
+            replica.waited_for = replica.reason;
+        }
         replica.ended = Some(now);
         replica.outcome = Some(outcome);
         replica.reason = Some(because);

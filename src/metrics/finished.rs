@@ -37,6 +37,8 @@ pub struct Row<'a> {
     pub is_unplaceable: bool,
     /// Whether the replica ended without ever being placed because there was no capacity.
     pub is_turned_away: bool,
+    /// Whether the replica waited for its first place until its job failed.
+    pub is_cut_off: bool,
 }
 
 /// One job with all its replicas.
@@ -73,6 +75,7 @@ struct FinishedReplica {
     of_job: Outcome,
     is_unplaceable: bool,
     is_turned_away: bool,
+    is_cut_off: bool,
 }
 
 /// Facts that many jobs share.
@@ -110,6 +113,7 @@ impl<'a> Row<'a> {
             outcome: replica.outcome,
             is_unplaceable: replica.unplaceable().is_some(),
             is_turned_away: replica.is_turned_away(),
+            is_cut_off: replica.is_cut_off(),
         }
     }
 }
@@ -147,6 +151,7 @@ impl FinishedReplicas {
                 of_job,
                 is_unplaceable: replica.unplaceable().is_some(),
                 is_turned_away: replica.is_turned_away(),
+                is_cut_off: replica.is_cut_off(),
             });
         }
     }
@@ -176,6 +181,7 @@ impl FinishedReplicas {
                 outcome: row.outcome,
                 is_unplaceable: row.is_unplaceable,
                 is_turned_away: row.is_turned_away,
+                is_cut_off: row.is_cut_off,
             }
         })
     }

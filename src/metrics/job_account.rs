@@ -78,6 +78,8 @@ pub struct ReplicaAccount {
     pub outcome: Option<Outcome>,
     /// Why the replica ended. While the replica waits, the reason whose end ends the wait.
     pub reason: Option<Reason>,
+    /// If the replica ended without ever being placed, why it waited at last.
+    pub(super) waited_for: Option<Reason>,
     /// Set if the last decision said that the replica would not fit even if every node were ready and empty, or if a limit
     /// keeps it out even if nothing else runs.
     pub(super) never: Option<NeverRuns>,
@@ -104,10 +106,9 @@ impl ReplicaAccount {
     /// Whether the replica ended without ever being placed because there was no capacity, at once or when its time to wait
     /// was over.
     pub fn is_turned_away(&self) -> bool {
-        use Reason::{DeadlineExceeded, DeadlineExpired, NoCapacity, NoRoom, RetryTimeOver};
+        use Reason::{DeadlineExpired, NoCapacity, NoRoom, RetryTimeOver};
         let has_ended = self.placed.is_none() && self.outcome.is_some() && self.never.is_none();
-        has_ended
-            && matches!(self.reason, Some(NoCapacity | NoRoom | RetryTimeOver | DeadlineExpired | DeadlineExceeded))
+        has_ended && matches!(self.reason, Some(NoCapacity | NoRoom | RetryTimeOver | DeadlineExpired))
     }
 
     /// Whether the replica waits for its first place, and is not known to wait for ever.
@@ -115,9 +116,9 @@ impl ReplicaAccount {
         self.placed.is_none() && self.outcome.is_none() && self.never.is_none()
     }
 
-    /// Whether the replica waited for its first place until its job failed because of a deadline or of other pods, so that
-    /// no end of the run shows that it could never be placed.
-    pub(super) fn is_cut_off(&self) -> bool {
+    /// Whether the replica waited for its first place until its job failed because of a deadline or of other pods, and is not
+    /// known to have waited in vain.
+    pub fn is_cut_off(&self) -> bool {
         let has_ended = self.placed.is_none() && self.outcome.is_some() && self.never.is_none();
         has_ended && matches!(self.reason, Some(Reason::DeadlineExceeded | Reason::BackoffLimitExceeded))
     }
@@ -136,6 +137,7 @@ impl ReplicaAccount {
             placed_last: now,
             outcome: None,
             reason: None,
+            waited_for: None,
             never: None,
             refused_empty: None,
             blame: None,

@@ -223,9 +223,9 @@ fn on_empty_nodes(stages: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> 
     }
 }
 
-/// Judges the jobs of which a replica waits at the end, or waited until its job failed, and was never placed, if no decision said
-/// that it never fits: a decision of kube-scheduler does not say so, and a job behind the head of its queue is not judged during
-/// the run.
+/// Judges the jobs of which a replica waits at the end and was never placed, and those that failed while all their replicas waited,
+/// if no decision said that they never fit: a decision of kube-scheduler does not say so, and a job behind the head of its queue is
+/// not judged during the run.
 pub fn find_never_runs(jobs: &mut Records<JobAccount>, rehearsal: &Rehearsal, end: SimTime) {
     let mut open: Vec<usize> = Vec::new();
     let mut cut_off: Vec<(usize, SimTime)> = Vec::new();
@@ -234,10 +234,14 @@ pub fn find_never_runs(jobs: &mut Records<JobAccount>, rehearsal: &Rehearsal, en
         let replicas = &jobs[id].replicas;
         let waiting = replicas.iter().filter(|replica| replica.is_open()).count();
         pending += waiting;
+        let has_run = || replicas.iter().any(|replica| replica.placed.is_some());
         if waiting > 0 {
             open.push(id);
-        } else if let Some(replica) = replicas.iter().find(|replica| replica.is_cut_off()) {
-            cut_off.push((id, replica.ended.expect("a replica with an outcome has ended")));
+        } else if let Some(replica) = replicas.iter().find(|replica| replica.is_cut_off())
+            && !has_run()
+        {
+            // A node that is lost later could have taken it before.
+            cut_off.push((id, replica.wanted));
         }
     }
     if open.is_empty() && cut_off.is_empty() {
@@ -247,14 +251,22 @@ pub fn find_never_runs(jobs: &mut Records<JobAccount>, rehearsal: &Rehearsal, en
     let ended: Vec<(SimTime, &JobSpec)> = cut_off.iter().map(|(id, at)| (*at, &*jobs[*id].spec)).collect();
     let of_waiting = judge_jobs(rehearsal, &waiting, (end, pending));
     let of_ended = judge_arrivals(rehearsal, &ended, pending);
+    // Also of pods that are scheduled as a gang.
+    let by_objects =
+        |reason: Option<Reason>| reason.filter(|reason| reason.is_of_declared_objects()).map(NeverRuns::KeptOut);
+    // Kueue does not evict a workload because the quota is lowered.
+    let is_admitted = |reason: Option<Reason>| reason.is_some_and(|reason| !reason.is_of_admission());
+    let is_of_admission = |never: &NeverRuns| matches!(never, NeverRuns::KeptOut(reason) if reason.is_of_admission());
     for (id, Judgement { never, refused_empty }) in open.into_iter().zip(of_waiting) {
         for replica in jobs[id].replicas.iter_mut().filter(|replica| replica.is_open()) {
-            // Also of pods that are scheduled as a gang.
-            let by_objects = replica.reason.filter(|reason| reason.is_of_declared_objects()).map(NeverRuns::KeptOut);
-            (replica.never, replica.refused_empty) = (never.or(by_objects), refused_empty);
+            let never = never.filter(|never| !(is_of_admission(never) && is_admitted(replica.reason)));
+            (replica.never, replica.refused_empty) = (never.or(by_objects(replica.reason)), refused_empty);
         }
     }
     for ((id, _), Judgement { never, .. }) in cut_off.into_iter().zip(of_ended) {
-        jobs[id].replicas.iter_mut().filter(|replica| replica.is_cut_off()).for_each(|replica| replica.never = never);
+        for replica in jobs[id].replicas.iter_mut().filter(|replica| replica.is_cut_off()) {
+            let never = never.filter(|never| !(is_of_admission(never) && is_admitted(replica.waited_for)));
+            replica.never = never.or(by_objects(replica.waited_for));
+        }
     }
 }

@@ -166,9 +166,9 @@ fn waited(accounts: &RunAccount, metrics: &Metrics, heading: &Heading) -> String
     };
     let mut text = String::new();
     if metrics.get("queue_wait_max_seconds") != Some(Value::Undefined) {
-        let mut turned_away = false;
-        accounts.each_row(|replica| turned_away |= replica.is_turned_away);
-        let uncounted = match (turned_away, metrics.count("jobs_waiting")) {
+        let mut ended_unplaced = false;
+        accounts.each_row(|replica| ended_unplaced |= replica.placed.is_none() && replica.outcome.is_some());
+        let uncounted = match (ended_unplaced, metrics.count("jobs_waiting")) {
             (true, _) => "; without replicas that were never placed",
             (false, 0) => "",
             (false, _) => "; without replicas that still wait",

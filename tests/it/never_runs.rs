@@ -32,6 +32,8 @@ trials! {
         pods_sets_and_jobs_behind_a_head_that_can_never_run_are_found_at_the_end,
         what_an_own_filter_refuses_on_empty_nodes_is_told,
         pods_that_waited_until_their_job_failed_are_judged_too,
+        a_job_that_ran_or_was_admitted_is_not_said_to_never_run,
+        a_gang_that_ends_at_its_deadline_lacks_what_it_lacked,
     ]
 }
 
@@ -737,31 +739,86 @@ fn what_an_own_filter_refuses_on_empty_nodes_is_told() {
     assert!(!said.contains("even if all nodes are ready and empty\n"), "{said}");
 }
 
+/// A Job of pods with so many GPUs that comes after a minute and runs for an hour. `more` states the rest of its `spec`. The Job
+/// `lowered` waits in the queue of this name.
+fn job_of_pods(name: &str, gpus: u32, more: &str, pod: &str) -> String {
+    let labels = if name == "lowered" { "kueue.x-k8s.io/queue-name: lowered" } else { "" };
+    format!(
+        "  - apiVersion: batch/v1\n    kind: Job\n    metadata: {{name: {name}, annotations: {{dryrack/at: 1m, dryrack/duration: \
+         1h}}, labels: {{{labels}}}}}\n    spec:\n      {more}\n      template: {{spec: {{{pod}restartPolicy: \
+         Never, containers: [{{name: m, resources: {{limits: {{nvidia.com/gpu: {gpus}}}}}}}]}}}}\n"
+    )
+}
+
 /// The deadline of their Job hides that no node can take the pods of one, and that the nodes were in use for the other.
 fn pods_that_waited_until_their_job_failed_are_judged_too() {
-    let job = |name: &str, at: &str, more: &str, gpus: u32| {
-        format!(
-            "  - apiVersion: batch/v1\n    kind: Job\n    metadata: {{name: {name}, annotations: {{dryrack/at: {at}, \
-             dryrack/duration: 10m}}}}\n    spec:\n      {more}\n      activeDeadlineSeconds: 600\n      template: {{spec: \
-             {{restartPolicy: Never, containers: [{{name: m, resources: {{limits: {{nvidia.com/gpu: {gpus}}}}}}}]}}}}\n"
-        )
-    };
-    let first = "profile: kubernetes-1.35\nuntil: 1h\nmanifests:\n";
+    let first = "profile: kubernetes-1.35\nuntil: 3h\nmanifests:\n";
+    let deadline = "activeDeadlineSeconds: 600";
     let three = "completionMode: Indexed\n      completions: 3\n      parallelism: 3";
-    let crowded = job("crowded", "1m", three, 2);
-    let large = job("large", "0s", "backoffLimit: 6", 4);
+    let large = job_of_pods("large", 4, deadline, "");
+    let crowded = job_of_pods("crowded", 2, &format!("{deadline}\n      {three}"), "");
+    let of_others = job_of_pods("of-others", 1, deadline, "schedulerName: volcano, ");
     let bound = "expect: [{name: in_time, metric: max(queue_wait) < 100d}]\n";
+    let infinite = "max(queue_wait) was infinite over 3 replicas: 1 of them waited for a place until their job failed";
+    let alone = "max(queue_wait) was infinite over 1 replica: 1 of them waited for a place until their job failed";
     for (jobs, expect, told) in [
         (&format!("{large}{crowded}"), "", "FAIL  every job can run if all nodes are ready and empty"),
         (&large, "", "1 of 1 job can never run: no node has 4 GPUs, which one task asks for (at most 2)"),
         (&large, bound, "1 of 1 job can never run"),
-        (&crowded, bound, "max(queue_wait) was infinite over 3 replicas: 1 of them ended without ever being placed"),
+        (&crowded, bound, infinite),
         (&crowded, bound, "; without replicas that were never placed"),
+        (&of_others, bound, alone),
+        (&format!("{large}{crowded}"), bound, "; max(queue_wait) of the others was infinite"),
     ] {
         let dir = empty();
         std::fs::write(dir.path().join("s.yaml"), format!("{TWO_NODES}{first}{jobs}{expect}"))
             .expect("a folder of our own");
         let said = stdout(dir.path(), &["run", "s.yaml"], 1);
         assert!(said.contains(told), "{told}\n{said}");
+    }
+}
+
+/// Two of three pods ran until a node was lost, and Kueue admitted the other Job before its quota was lowered.
+fn a_job_that_ran_or_was_admitted_is_not_said_to_never_run() {
+    let lost = "profile: kubernetes-1.35\nuntil: 3h\nfaults:\n  - {at: 30m, node: a, becomes: gone}\n  \
+                - {at: 30m, node: b, becomes: gone}\nmanifests:\n";
+    let three = "backoffLimit: 0\n      completions: 3\n      parallelism: 3";
+    let lost = format!("{lost}{}", job_of_pods("lost", 2, three, ""));
+    let lowered = |more: &str| {
+        let text = "profile: kubernetes-1.35\nuntil: 3h\nkueue:\n  cluster_queues: [{name: lowered, quota: {any: {gpus: 4}}}]\n\
+                    changes:\n  - {at: 10m, cluster_queue: lowered, quota: {any: {gpus: 0}}}\njobs:\n  \
+                    - {name: full, count: 2, gpus: 2, duration: 3h}\nmanifests:\n";
+        format!("{text}{}", job_of_pods("lowered", 2, more, ""))
+    };
+    for (text, told) in [
+        (lost.clone(), "ok    every job can run if all nodes are ready and empty"),
+        (lowered("activeDeadlineSeconds: 1800"), "ok    every job can run if all nodes are ready and empty"),
+        (lowered("activeDeadlineSeconds: 18000"), "ok    every job can run if all nodes are ready and empty"),
+    ] {
+        let dir = empty();
+        std::fs::write(dir.path().join("s.yaml"), format!("{TWO_NODES}{text}")).expect("a folder of our own");
+        let said = stdout(dir.path(), &["run", "s.yaml"], 0);
+        assert!(said.contains(told) && !said.contains("never run:"), "{told}\n{said}");
+    }
+    // The pod that did not run has waited for half an hour.
+    let dir = empty();
+    let bound = "expect: [{name: in_time, metric: max(queue_wait) <= 1m}]\n";
+    std::fs::write(dir.path().join("s.yaml"), format!("{TWO_NODES}{lost}{bound}")).expect("a folder of our own");
+    let said = stdout(dir.path(), &["run", "s.yaml"], 1);
+    assert!(said.contains("infinite over 3 replicas: 1 of them waited for a place until their job failed"), "{said}");
+}
+
+/// The claim does not exist, with a deadline as without one.
+fn a_gang_that_ends_at_its_deadline_lacks_what_it_lacked() {
+    let gang = "profile: kubernetes-1.35-gang-scheduling\nuntil: 1h\nmanifests:\n  - apiVersion: scheduling.k8s.io/v1alpha1\n    \
+                kind: Workload\n    metadata: {name: w}\n    spec: {podGroups: [{name: g, policy: {gang: {minCount: 2}}}]}\n";
+    let pod = "workloadRef: {name: w, podGroup: g}, resourceClaims: [{name: c, resourceClaimName: missing}], ";
+    for deadline in [600, 18000] {
+        let more = format!("activeDeadlineSeconds: {deadline}\n      completions: 2\n      parallelism: 2");
+        let dir = empty();
+        let job = job_of_pods("late", 1, &more, pod);
+        std::fs::write(dir.path().join("s.yaml"), format!("{TWO_NODES}{gang}{job}")).expect("a folder of our own");
+        let said = stdout(dir.path(), &["run", "s.yaml"], 1);
+        assert!(said.contains("1 of 1 job can never run: could not find a ResourceClaim of the pod"), "{said}");
     }
 }
