@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::offer::{Assigned, Network, Offer};
 use super::options::{NetworkHost, OfferOptions, PinsRegion};
 use dryrack_fleet::{Fleet, Node, NodeClaim, Placement};
-use dryrack_ids::{FleetId, NodeId};
+use dryrack_ids::NodeId;
 
 /// Assigns the lowest idle blocks of the host, with all their resources.
 pub fn assigned(options: &OfferOptions, offer: Offer, fleet: &Fleet) -> Assigned {
@@ -27,11 +27,10 @@ pub fn claim(fleet: &Fleet, node: NodeId, blocks: u32) -> NodeClaim {
     NodeClaim { node, tasks: 1, cpu: cut.cpu, ram: cut.ram, gpus: cut.gpus, blocks, sets: None }
 }
 
-/// Takes all idle blocks of a fleet's instances, in a copy of the fleet that is used to plan ahead. Returns whether any
-/// block was idle.
-pub fn take_idle_blocks(fleet: &mut Fleet, id: FleetId) -> bool {
-    let is_of_fleet = |node: &Node| node.shape.instance.as_ref().is_some_and(|instance| instance.fleet == id);
-    let idle = |node: &Node| if is_of_fleet(node) { node.status.count_idle_blocks(&node.shape) } else { 0 };
+/// Takes all idle blocks of the instances for which `is_taken` holds, in a copy of the fleet that is used to plan ahead.
+/// Returns whether any block was idle.
+pub fn take_idle_blocks(fleet: &mut Fleet, is_taken: impl Fn(&Node) -> bool) -> bool {
+    let idle = |node: &Node| if is_taken(node) { node.status.count_idle_blocks(&node.shape) } else { 0 };
     let found: Vec<(NodeId, u32)> = fleet.iter().map(|(id, node)| (id, idle(node))).collect();
     let claims: SmallVec<[NodeClaim; 1]> =
         found.into_iter().filter(|(_, idle)| *idle > 0).map(|(node, idle)| claim(fleet, node, idle)).collect();

@@ -12,7 +12,8 @@ use super::{fleet_without_what_stops, take_promised};
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::queue::backfill::plain::judge_on;
-use dryrack_fleet::{Fleet, GpuClaim, GpuShape, GpuStatus, NodeClaim, Placement};
+use dryrack_fleet::{Fleet, GpuClaim, GpuShape, GpuStatus, Node, NodeClaim, Placement};
+use dryrack_ids::{FleetId, NodeId};
 use dryrack_scheduler::Decision;
 use dryrack_scheduler::offers::{needs_spare_room, take_idle_blocks};
 use dryrack_units::{Bytes, GpuShare};
@@ -30,11 +31,16 @@ pub fn close_needed_room(core: &Core, index: ReplicaIndex, promises: Promises<'_
     }
     let free = fleet_without_what_stops(core, &core.holders());
     while let Some(candidate) = judge_on(core, index, fleet)
-        && breaks_a_promise(core, promises, &free, &candidate.placement)
+        && let Some((head, promised)) = broken_promise(core, promises, &free, &candidate.placement)
     {
-        let node = fleet.node(candidate.placement.claims()[0].node);
-        let of = node.shape.instance.as_ref().map(|instance| instance.fleet);
-        let is_closed = of.is_some_and(|of| take_idle_blocks(fleet, of)) || take_rest(fleet, &candidate.placement);
+        let fleet_of = |place: &Placement| {
+            let node = fleet.node(place.claims()[0].node);
+            node.shape.instance.as_ref().map(|instance| instance.fleet)
+        };
+        let of = fleet_of(&candidate.placement).filter(|_| needs_rest_of_fleet(core, *head));
+        let is_closed = of.is_some_and(|of| take_idle_blocks(fleet, |node| is_in_fleet(node, of)))
+            || take_rest(fleet, &candidate.placement, |node| promised.touches(node))
+            || take_rest(fleet, &candidate.placement, |_| true);
         if !is_closed {
             return;
         }
@@ -46,12 +52,16 @@ pub fn breaks_by_filters(core: &Core, promises: Promises<'_>, decision: &Decisio
     let Decision::Place(candidates) = decision else { return false };
     core.profile.scheduler.may_placing_make_room() && {
         let free = fleet_without_what_stops(core, &core.holders());
-        candidates.iter().any(|candidate| breaks_a_promise(core, promises, &free, &candidate.placement))
+        candidates.iter().any(|candidate| broken_promise(core, promises, &free, &candidate.placement).is_some())
     }
 }
 
-/// Takes all that is left of the nodes of a place. Returns whether anything was left.
-fn take_rest(fleet: &mut Fleet, place: &Placement) -> bool {
+fn is_in_fleet(node: &Node, of: FleetId) -> bool {
+    node.shape.instance.as_ref().is_some_and(|instance| instance.fleet == of)
+}
+
+/// Takes all that is left of those nodes of a place for which `is_taken` holds. Returns whether anything was left.
+fn take_rest(fleet: &mut Fleet, place: &Placement, is_taken: impl Fn(NodeId) -> bool) -> bool {
     let rest = |id| {
         let node = fleet.node(id);
         let left = |(index, (shape, status)): (usize, (&GpuShape, &GpuStatus))| GpuClaim {
@@ -64,35 +74,42 @@ fn take_rest(fleet: &mut Fleet, place: &Placement) -> bool {
             cpu: node.shape.cpu.saturating_sub(node.status.cpu_taken),
             ram: node.shape.ram.saturating_sub(node.status.ram_taken),
             gpus: gpus.filter(|gpu| gpu.share > GpuShare::ZERO || gpu.memory > Bytes::ZERO).collect(),
+            blocks: node.status.idle_blocks(&node.shape).collect(),
             ..NodeClaim::of_nothing(id)
         }
     };
-    let claims: SmallVec<[NodeClaim; 1]> = place.nodes().map(rest).collect();
+    let claims: SmallVec<[NodeClaim; 1]> = place.nodes().filter(|node| is_taken(*node)).map(rest).collect();
     let is_any_left = claims.iter().any(|claim| *claim != NodeClaim::of_nothing(claim.node));
     fleet.take_in_advance(&Placement::new(claims));
     is_any_left
 }
 
 fn needs_more_than_its_place(core: &Core, head: ReplicaIndex) -> bool {
-    let context = core.context(core.store[head].attempt_id());
-    let options = &core.profile.scheduler;
-    options.may_placing_make_room()
-        || needs_spare_room(&options.offers, &core.fleet, core.store.demand_of(head), context)
+    core.profile.scheduler.may_placing_make_room() || needs_rest_of_fleet(core, head)
 }
 
-/// Whether a replica with a promise fits in `free`, but not beside this place. `free` is the fleet without all attempts
-/// that stop.
-fn breaks_a_promise(core: &Core, promises: Promises<'_>, free: &Fleet, place: &Placement) -> bool {
+fn needs_rest_of_fleet(core: &Core, head: ReplicaIndex) -> bool {
+    let context = core.context(core.store[head].attempt_id());
+    needs_spare_room(&core.profile.scheduler.offers, &core.fleet, core.store.demand_of(head), context)
+}
+
+/// The first promise that could be kept in `free`, but not beside this place. `free` is the fleet without all attempts that
+/// stop.
+fn broken_promise<'p>(
+    core: &Core,
+    promises: Promises<'p>,
+    free: &Fleet,
+    place: &Placement,
+) -> Option<&'p (ReplicaIndex, Placement)> {
     let mut without = free.clone();
-    let fits_beside = |without: &Fleet, head| {
+    promises.iter().find(|(head, promised)| {
         let mut beside = without.clone();
         beside.take_in_advance(place);
-        judge_on(core, head, &beside).is_some()
-    };
-    promises.iter().any(|(head, promised)| {
-        let breaks = needs_more_than_its_place(core, *head)
-            && !fits_beside(&without, *head)
-            && judge_on(core, *head, &without).is_some();
+        let fits = |fleet: &Fleet| judge_on(core, *head, fleet).is_some();
+        // If it fitted elsewhere, it could take the room of the next promise.
+        let keeps = |fleet: &Fleet| core.still_fits(*head, core.store.demand_of(*head), fleet, promised);
+        let breaks = needs_rest_of_fleet(core, *head) && !fits(&beside) && fits(&without)
+            || core.profile.scheduler.may_placing_make_room() && !keeps(&beside) && keeps(&without);
         take_promised(&mut without, promised);
         breaks
     })
