@@ -7,9 +7,9 @@ use super::core::{AnalysesAhead, Watch, Watched};
 use super::polled::{MemberStanding, RunStanding};
 use super::scan::RowView;
 use super::{AnyFlow, Control};
-use dryrack_event::Phase;
+use dryrack_event::{Histogram, Phase, Reason, Refusal};
 use dryrack_ids::{AttemptId, JobId};
-use dryrack_scheduler::{Examination, SchedulerView};
+use dryrack_scheduler::{Decision, Examination, NodeFinding, SchedulerView, Verdict};
 use dryrack_workload::{Demand, JobSpec};
 
 impl Control {
@@ -48,8 +48,18 @@ impl Control {
     /// submitted.
     pub fn examine(&mut self, job: JobId, replica: u32) -> Option<Examination> {
         let index = self.core.store.jobs.get(job.index())?.replica(replica)?;
-        let of_flow = self.flow.as_mut().examine(&self.core, index);
-        of_flow.or_else(|| Some(self.sight_of(job, replica)?.examine(&self.core.profile.scheduler)))
+        if let Some(of_flow) = self.flow.as_mut().examine(&self.core, index) {
+            return Some(of_flow);
+        }
+        let options = &self.core.profile.scheduler;
+        let examination = self.sight_of(job, replica)?.examine(options);
+        let is_left_less = self.flow.as_ref().left_to(&self.core, index).is_some();
+        if !is_left_less || matches!(examination.decision, Decision::Place(_)) {
+            return Some(examination);
+        }
+        let part = self.flow.as_ref().part_of(&self.core, index);
+        let of_all = self.core.sight(index, part, &self.core.fleet, 1).examine(options);
+        Some(beside_promises(of_all, &examination, self.core.fleet.len()))
     }
 
     /// The data on which a decision about a job would be based now, before the job is submitted.
@@ -135,4 +145,21 @@ impl Control {
             AnyFlow::Queue(_) | AnyFlow::Polled(_) | AnyFlow::Kubernetes(_) => Vec::new(),
         }
     }
+}
+
+/// What is shown of a replica that is refused because room is promised to others: the nodes as they are, and not as if the
+/// promised room were taken. Nodes that would take it without the promises refuse it because of the order of the queue.
+/// `of_all` is without the promises, and `left` beside them.
+fn beside_promises(mut of_all: Examination, left: &Examination, nodes: usize) -> Examination {
+    if !matches!(of_all.decision, Decision::Place(_)) {
+        return of_all;
+    }
+    for (finding, left) in of_all.nodes.iter_mut().zip(&left.nodes) {
+        if finding.verdict.is_fit() && !left.verdict.is_fit() {
+            *finding = NodeFinding::of(finding.node, Verdict::Unfit(Reason::QueueOrder));
+        }
+    }
+    let reasons = Histogram::of(Reason::QueueOrder, nodes as u32);
+    of_all.decision = Decision::Refuse { refusal: Refusal::Unfit, reasons };
+    of_all
 }

@@ -24,6 +24,7 @@ trials! {
         a_node_counts_once_for_a_reason_and_its_taints_are_named,
         an_evaluation_is_not_explained_by_what_became_of_the_job,
         an_evicted_workload_is_examined_without_its_last_flavor,
+        a_gpu_that_is_promised_is_not_said_to_be_in_use,
     ]
 }
 
@@ -428,4 +429,19 @@ fn an_evicted_workload_is_examined_without_its_last_flavor() {
     let said = said_as_json(scenario, "first", "15m");
     assert!(held(&said).contains_key("waiting_for_quota"), "{said}");
     assert_eq!(said["now"]["decision"]["reasons"], json!([["insufficient_gpus", 2]]), "{said}");
+}
+
+/// `urgent` needs both nodes, and `low` stops for it. Until then, the GPU of `n-1` is free.
+fn a_gpu_that_is_promised_is_not_said_to_be_in_use() {
+    let scenario = "scenario: A GPU is promised to a gang\nprofile: priority-preemption\n\
+                    nodes: [{name: n, count: 2, gpus: 1, gpu: l4}]\njobs:\n  \
+                    - {name: low, gpus: 1, duration: 1h, stop: 20s}\n  \
+                    - {name: urgent, at: 10m, tasks: 2, gpus: 1, priority: 10, duration: 10m}\n  \
+                    - {name: late, at: 10m5s, gpus: 1, duration: 1m}\n";
+    let said = said_as_json(scenario, "late", "10m10s");
+    assert_eq!(said["now"]["decision"]["reasons"], json!([["queue_order", 2]]), "{said}");
+    assert_eq!(said["now"]["least_change"], "n-0 would fit with 1 GPU free instead of 0", "{said}");
+    let nodes = said["now"]["nodes"].as_array().expect("two nodes");
+    let short = json!([{"resource": "GPUs", "needed": "1", "free": "0"}]);
+    assert_eq!((&nodes[0]["short_of"], &nodes[1]["short_of"]), (&short, &json!([])), "{said}");
 }
