@@ -88,6 +88,14 @@ impl Replicas {
     fn infinite(&self) -> usize {
         self.turned_away + self.cut_off
     }
+
+    /// Why waits are infinite, such as `2 of them waited for a place until their job failed`.
+    fn why_infinite(&self) -> Vec<String> {
+        let turned_away = (self.turned_away, "ended without ever being placed, because there was no capacity");
+        let cut_off = (self.cut_off, "waited for a place until their job failed");
+        let known = [turned_away, cut_off].into_iter().filter(|(count, _)| *count > 0);
+        known.map(|(count, what)| format!("{count} of them {what}")).collect()
+    }
 }
 
 /// The metrics of a run that measure what may go on at its end.
@@ -260,16 +268,23 @@ pub(super) fn judge(check: &MetricCheck, run_metrics: &RunMetrics, figures: &Fig
     };
     if let Some(described) = unplaceable(check, accounts, figures) {
         let range = figures.range(&check.quantity).filter(|(_, replicas, _)| replicas.infinite() > 0);
+        let is = if range.is_some_and(|(_, replicas, _)| replicas.waiting > 0) { "is at least" } else { "was" };
         let others = match range.map_or(value, |(range, ..)| range.at_least) {
             Value::Undefined => String::new(),
             INFINITE => format!("; {name} of the others was infinite"),
-            value => format!("; {name} of the others was {}", text(value, check.bound)),
+            value => format!("; {name} of the others {is} {}", text(value, check.bound)),
         };
         return (false, format!("{described}{others}"));
     }
     if let Some(described) = broken_by_who_waits(check, figures, &name).or_else(|| undecided_makespan(check, accounts))
     {
         return (false, described);
+    }
+    if let Some((value, all)) = known_with_infinite(check, figures)
+        && let Some(order) = compare(value, check.bound)
+    {
+        let value = if value == INFINITE { "infinite".to_string() } else { text(value, check.bound) };
+        return (check.sign.holds(order), format!("{name} was {value} over {all}"));
     }
     match compare(value, check.bound) {
         Some(order) => (check.sign.holds(order), format!("{name} was {}{rest}", text(value, check.bound))),
@@ -365,6 +380,17 @@ fn unplaceable(check: &MetricCheck, accounts: &RunAccount, figures: &Figures<'_>
     }
 }
 
+/// The value with the waits that are infinite, and the replicas behind it in words, if nothing goes on at the end. `None` if
+/// something does, or if no wait is infinite.
+fn known_with_infinite(check: &MetricCheck, figures: &Figures<'_>) -> Option<(Value, String)> {
+    let (range, replicas, _) = figures.range(&check.quantity)?;
+    let is_known = replicas.waiting == 0 && replicas.infinite() > 0 && check.unplaced != Unplaced::Ignore;
+    is_known.then(|| {
+        let all = counted(replicas.counted + replicas.infinite(), "replica");
+        (range.at_least, format!("{all}: {}", replicas.why_infinite().join(", and ")))
+    })
+}
+
 /// Explains why an upper bound fails because of the jobs for which it goes on at the end: they have already taken too
 /// long. `None` if this is not so.
 fn broken_by_who_waits(check: &MetricCheck, figures: &Figures<'_>, name: &str) -> Option<String> {
@@ -372,7 +398,10 @@ fn broken_by_who_waits(check: &MetricCheck, figures: &Figures<'_>, name: &str) -
         return None;
     }
     let (range, replicas, series) = figures.range(&check.quantity)?;
-    let Replicas { waiting, turned_away, cut_off, .. } = replicas;
+    let waiting = replicas.waiting;
+    if waiting == 0 {
+        return None;
+    }
     let all = counted(replicas.counted + waiting + replicas.infinite(), "replica");
     let holds = |value: Value| match (check.sign, compare(value, check.bound)?) {
         (Sign::Equal, order) => Some(order.is_le()),
@@ -386,11 +415,8 @@ fn broken_by_who_waits(check: &MetricCheck, figures: &Figures<'_>, name: &str) -
         ));
     }
     let value = range.at_least;
-    let are = |count: usize, what: &str| (count > 0).then(|| format!("{count} of them {what}"));
-    let open = are(waiting, &format!("{} at the end", series.goes_on()));
-    let turned = are(turned_away, "ended without ever being placed, because there was no capacity");
-    let failed = are(cut_off, "waited for a place until their job failed");
-    let why = open.into_iter().chain(turned).chain(failed).collect::<Vec<_>>().join(", and ");
+    let open = format!("{waiting} of them {} at the end", series.goes_on());
+    let why = std::iter::once(open).chain(replicas.why_infinite()).collect::<Vec<_>>().join(", and ");
     Some(match value {
         INFINITE => format!("{name} was infinite over {all}: {why}"),
         value => format!("{name} is at least {} over {all}: {why}", text(value, check.bound)),

@@ -223,22 +223,21 @@ fn on_empty_nodes(stages: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> 
     }
 }
 
-/// Judges the jobs of which a replica waits at the end and was never placed, and those that failed while all their replicas waited,
-/// if no decision said that they never fit: a decision of kube-scheduler does not say so, and a job behind the head of its queue is
+/// Judges the jobs that wait at the end, or failed while they waited, and of which no replica was ever placed, if no decision said that they never fit: a decision of kube-scheduler does not say so, and a job behind the head of its queue is
 /// not judged during the run.
 pub fn find_never_runs(jobs: &mut Records<JobAccount>, rehearsal: &Rehearsal, end: SimTime) {
     let mut open: Vec<usize> = Vec::new();
     let mut cut_off: Vec<(usize, SimTime)> = Vec::new();
     let mut pending = 0;
+    let has_run = |job: &JobAccount| job.replicas.iter().any(|replica| replica.placed.is_some());
     for id in jobs.numbers() {
         let replicas = &jobs[id].replicas;
         let waiting = replicas.iter().filter(|replica| replica.is_open()).count();
         pending += waiting;
-        let has_run = || replicas.iter().any(|replica| replica.placed.is_some());
         if waiting > 0 {
             open.push(id);
         } else if let Some(replica) = replicas.iter().find(|replica| replica.is_cut_off())
-            && !has_run()
+            && !has_run(&jobs[id])
         {
             // A node that is lost later could have taken it before.
             cut_off.push((id, replica.wanted));
@@ -255,9 +254,12 @@ pub fn find_never_runs(jobs: &mut Records<JobAccount>, rehearsal: &Rehearsal, en
     let by_objects =
         |reason: Option<Reason>| reason.filter(|reason| reason.is_of_declared_objects()).map(NeverRuns::KeptOut);
     // Kueue does not evict a workload because the quota is lowered.
-    let is_admitted = |reason: Option<Reason>| reason.is_some_and(|reason| !reason.is_of_admission());
+    let is_admitted = |reason: Option<Reason>| {
+        reason.is_some_and(|reason| reason == Reason::PartiallyAdmitted || !reason.lies_not_in_nodes())
+    };
     let is_of_admission = |never: &NeverRuns| matches!(never, NeverRuns::KeptOut(reason) if reason.is_of_admission());
     for (id, Judgement { never, refused_empty }) in open.into_iter().zip(of_waiting) {
+        let never = never.filter(|_| !has_run(&jobs[id]));
         for replica in jobs[id].replicas.iter_mut().filter(|replica| replica.is_open()) {
             let never = never.filter(|never| !(is_of_admission(never) && is_admitted(replica.reason)));
             (replica.never, replica.refused_empty) = (never.or(by_objects(replica.reason)), refused_empty);

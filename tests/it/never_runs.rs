@@ -34,6 +34,7 @@ trials! {
         pods_that_waited_until_their_job_failed_are_judged_too,
         a_job_that_ran_or_was_admitted_is_not_said_to_never_run,
         a_gang_that_ends_at_its_deadline_lacks_what_it_lacked,
+        a_bound_of_waits_that_are_over_is_exact,
     ]
 }
 
@@ -790,22 +791,58 @@ fn a_job_that_ran_or_was_admitted_is_not_said_to_never_run() {
                     - {name: full, count: 2, gpus: 2, duration: 3h}\nmanifests:\n";
         format!("{text}{}", job_of_pods("lowered", 2, more, ""))
     };
-    for (text, told) in [
-        (lost.clone(), "ok    every job can run if all nodes are ready and empty"),
-        (lowered("activeDeadlineSeconds: 1800"), "ok    every job can run if all nodes are ready and empty"),
-        (lowered("activeDeadlineSeconds: 18000"), "ok    every job can run if all nodes are ready and empty"),
+    // Kueue admits two of the four pods. The others are not admitted, but their workload is.
+    let in_part = lowered("completions: 4\n      parallelism: 4")
+        .replace("dryrack/at", "kueue.x-k8s.io/job-min-parallelism: \"1\", dryrack/at");
+    for text in [
+        lost.clone(),
+        lost.replace("backoffLimit: 0", "backoffLimit: 6"),
+        lowered("activeDeadlineSeconds: 1800"),
+        lowered("activeDeadlineSeconds: 18000"),
+        in_part,
     ] {
         let dir = empty();
         std::fs::write(dir.path().join("s.yaml"), format!("{TWO_NODES}{text}")).expect("a folder of our own");
         let said = stdout(dir.path(), &["run", "s.yaml"], 0);
-        assert!(said.contains(told) && !said.contains("never run:"), "{told}\n{said}");
+        assert!(said.contains("ok    every job can run if all") && !said.contains("never run:"), "{text}{said}");
     }
+    // It has not come to its queue yet, so nothing was admitted.
+    let behind = "kueue:\n  cluster_queues: [{name: q, quota: {any: {gpus: 1}}}]\nuntil: 1h\njobs:\n  \
+                  - {name: long, gpus: 1, duration: 3h}\n  - {name: late, after: {ok: long}, queue: q, gpus: 2, duration: 5m}\n";
+    let dir = empty();
+    std::fs::write(dir.path().join("s.yaml"), format!("{TWO_NODES}{behind}")).expect("a folder of our own");
+    let said = stdout(dir.path(), &["run", "s.yaml"], 1);
+    assert!(said.contains("1 of 2 jobs can never run: ExceedsMaxQuota"), "{said}");
     // The pod that did not run has waited for half an hour.
     let dir = empty();
     let bound = "expect: [{name: in_time, metric: max(queue_wait) <= 1m}]\n";
     std::fs::write(dir.path().join("s.yaml"), format!("{TWO_NODES}{lost}{bound}")).expect("a folder of our own");
     let said = stdout(dir.path(), &["run", "s.yaml"], 1);
     assert!(said.contains("infinite over 3 replicas: 1 of them waited for a place until their job failed"), "{said}");
+}
+
+/// The waits are 0 s, an hour, and infinite. No bound goes on at the end of the run, so each is judged with all three.
+fn a_bound_of_waits_that_are_over_is_exact() {
+    let three = "activeDeadlineSeconds: 5400\n      completions: 3\n      parallelism: 3";
+    let job = job_of_pods("pods", 2, three, "");
+    let bounds = [
+        ("p50(queue_wait) == 1h", Ok("")),
+        ("max(queue_wait) > 100d", Ok("")),
+        ("min(queue_wait) == 0s", Ok("")),
+        (
+            "p50(queue_wait) <= 30m",
+            Err("p50(queue_wait) was 1h over 3 replicas: 1 of them waited for a place until their job failed"),
+        ),
+        ("mean(queue_wait) <= 100d", Err("mean(queue_wait) was infinite over 3 replicas")),
+    ];
+    for (bound, told) in bounds {
+        let nodes = "scenario: One node\nprofile: kubernetes-1.35\nuntil: 3h\nnodes: [{name: a, machine: a100-80g-x2}]\nmanifests:\n";
+        let dir = empty();
+        std::fs::write(dir.path().join("s.yaml"), format!("{nodes}{job}expect:\n  - {bound}\n"))
+            .expect("a folder of our own");
+        let said = stdout(dir.path(), &["run", "s.yaml"], i32::from(told.is_err()));
+        assert!(said.contains(told.unwrap_or_else(|told| told)), "{bound}\n{said}");
+    }
 }
 
 /// The claim does not exist, with a deadline as without one.
