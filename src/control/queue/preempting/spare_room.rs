@@ -102,14 +102,22 @@ fn broken_promise<'p>(
     place: &Placement,
 ) -> Option<&'p (ReplicaIndex, Placement)> {
     let mut without = free.clone();
+    let reads_states = core.profile.scheduler.may_placing_make_room();
     promises.iter().find(|(head, promised)| {
-        let mut beside = without.clone();
-        beside.take_in_advance(place);
         let fits = |fleet: &Fleet| judge_on(core, *head, fleet).is_some();
-        // If it fitted elsewhere, it could take the room of the next promise.
         let keeps = |fleet: &Fleet| core.still_fits(*head, core.store.demand_of(*head), fleet, promised);
-        let breaks = needs_rest_of_fleet(core, *head) && !fits(&beside) && fits(&without)
-            || core.profile.scheduler.may_placing_make_room() && !keeps(&beside) && keeps(&without);
+        let beside = || {
+            let mut beside = without.clone();
+            beside.take_in_advance(place);
+            beside
+        };
+        let loses_fit = || !fits(&beside()) && fits(&without);
+        // A head that fitted only elsewhere could take the room of the next promise.
+        let breaks = match reads_states && keeps(&without) {
+            true => place.nodes().any(|node| promised.touches(node)) && !keeps(&beside()),
+            false => reads_states && loses_fit(),
+        };
+        let breaks = breaks || needs_rest_of_fleet(core, *head) && loses_fit();
         take_promised(&mut without, promised);
         breaks
     })
