@@ -37,6 +37,7 @@ mod disks;
 mod explained;
 mod extending;
 mod extremes;
+mod failed_jobs;
 mod first;
 mod fit;
 mod formats;
@@ -170,6 +171,7 @@ fn main() {
         explained::trials,
         extending::trials,
         extremes::trials,
+        failed_jobs::trials,
         first::trials,
         fit::trials,
         formats::trials,
