@@ -254,14 +254,17 @@ fn doubtful_nodes_and_gpus_lose_a_part_of_the_weight() {
     assert_eq!(places(&options, &both, &held).iter().map(|(_, score)| *score).collect::<Vec<_>>(), [100_000, 100_000]);
 }
 
+/// Options that take all picked GPUs, also those that their nodes have no more.
+fn all_picked() -> DeploymentOptions {
+    let several_nodes = super::FreeMemory::Whole;
+    let short = super::Short::Overcommitted;
+    let picked = Generator::PickedAll { need: SingleNeed::Free, several_nodes, short };
+    DeploymentOptions { accounting: Accounting::AllParts, ..with(&[picked]) }
+}
+
 #[test]
 fn an_absent_gpu_of_a_packed_model_counts_nothing_or_is_an_exception() {
-    let mut options = with(&[Generator::PickedAll {
-        need: SingleNeed::Free,
-        several_nodes: super::FreeMemory::Whole,
-        short: super::Short::Overcommitted,
-    }]);
-    options.accounting = Accounting::AllParts;
+    let mut options = all_picked();
     let model = unreserved(Strategy::Binpack, 80);
     let held = serving(&[&[80, 80]]);
     let pick = |indexes: &[u32]| {
@@ -495,12 +498,7 @@ fn whole_nodes_are_taken_if_similar_gpus_are_spread_evenly_over_their_nodes() {
 
 #[test]
 fn an_absent_gpu_that_an_instance_still_holds_counts_when_models_are_spread() {
-    let mut options = with(&[Generator::PickedAll {
-        need: SingleNeed::Free,
-        several_nodes: super::FreeMemory::Whole,
-        short: super::Short::Overcommitted,
-    }]);
-    options.accounting = Accounting::AllParts;
+    let mut options = all_picked();
     let gpu = |index: u32| PickedGpu { node: "n0".into(), kind: GpuKind::Cuda, index };
     let score = |options: &DeploymentOptions, holder: ModelKey| {
         let mut held = serving(&[&[80, 80]]);
