@@ -271,7 +271,7 @@ pub(super) fn judge(check: &MetricCheck, run_metrics: &RunMetrics, figures: &Fig
         let is = if range.is_some_and(|(_, replicas, _)| replicas.waiting > 0) { "is at least" } else { "was" };
         let others = match range.map_or(value, |(range, ..)| range.at_least) {
             Value::Undefined => String::new(),
-            INFINITE => format!("; {name} of the others was infinite"),
+            INFINITE => format!("; {name} of the others was {}", text(INFINITE, check.bound)),
             value => format!("; {name} of the others {is} {}", text(value, check.bound)),
         };
         return (false, format!("{described}{others}"));
@@ -283,8 +283,7 @@ pub(super) fn judge(check: &MetricCheck, run_metrics: &RunMetrics, figures: &Fig
     if let Some((value, all)) = known_with_infinite(check, figures)
         && let Some(order) = compare(value, check.bound)
     {
-        let value = if value == INFINITE { "infinite".to_string() } else { text(value, check.bound) };
-        return (check.sign.holds(order), format!("{name} was {value} over {all}"));
+        return (check.sign.holds(order), format!("{name} was {} over {all}", text(value, check.bound)));
     }
     match compare(value, check.bound) {
         Some(order) => (check.sign.holds(order), format!("{name} was {}{rest}", text(value, check.bound))),
@@ -482,6 +481,7 @@ fn text(value: Value, bound: Bound) -> String {
         (Value::Ratio(ratio), _) => format!("{ratio:.3}"),
         (Value::Count(count), _) => count.to_string(),
         (Value::Money(money), _) => money.to_string(),
+        (INFINITE, _) => "infinite".to_string(),
         (Value::Time(time), _) => time.to_string(),
         (Value::Undefined, _) => "undefined".to_string(),
     }

@@ -106,9 +106,7 @@ impl ReplicaAccount {
     /// Whether the replica ended without ever being placed because there was no capacity, at once or when its time to wait
     /// was over.
     pub fn is_turned_away(&self) -> bool {
-        use Reason::{DeadlineExpired, NoCapacity, NoRoom, RetryTimeOver};
-        let has_ended = self.placed.is_none() && self.outcome.is_some() && self.never.is_none();
-        has_ended && matches!(self.reason, Some(NoCapacity | NoRoom | RetryTimeOver | DeadlineExpired))
+        self.ended_unplaced_by(&[Reason::NoCapacity, Reason::NoRoom, Reason::RetryTimeOver, Reason::DeadlineExpired])
     }
 
     /// Whether the replica waits for its first place, and is not known to wait for ever.
@@ -119,8 +117,13 @@ impl ReplicaAccount {
     /// Whether the replica waited for its first place until its job failed because of a deadline or of other pods, and is not
     /// known to have waited in vain.
     pub fn is_cut_off(&self) -> bool {
+        self.ended_unplaced_by(&[Reason::DeadlineExceeded, Reason::BackoffLimitExceeded])
+    }
+
+    /// Whether the replica ended for one of these reasons without ever being placed, and could have been.
+    fn ended_unplaced_by(&self, reasons: &[Reason]) -> bool {
         let has_ended = self.placed.is_none() && self.outcome.is_some() && self.never.is_none();
-        has_ended && matches!(self.reason, Some(Reason::DeadlineExceeded | Reason::BackoffLimitExceeded))
+        has_ended && self.reason.is_some_and(|reason| reasons.contains(&reason))
     }
 
     pub(super) fn new(now: SimTime) -> ReplicaAccount {
