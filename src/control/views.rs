@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use super::admission::AdmissionView;
+use super::core::store::ReplicaIndex;
 use super::core::{AnalysesAhead, Watch, Watched};
 use super::polled::{MemberStanding, RunStanding};
 use super::scan::RowView;
 use super::{AnyFlow, Control};
 use dryrack_event::{Histogram, Phase, Reason, Refusal};
+use dryrack_fleet::Fleet;
 use dryrack_ids::{AttemptId, JobId};
 use dryrack_scheduler::{Decision, Examination, NodeFinding, SchedulerView, Verdict};
 use dryrack_workload::{Demand, JobSpec};
@@ -31,11 +33,15 @@ impl Control {
 
     /// The data on which a decision about this replica would be based if it were made now.
     pub fn sight_of(&self, job: JobId, replica: u32) -> Option<SchedulerView> {
-        let (core, flow) = (&self.core, self.flow.as_ref());
-        let index = core.store.jobs.get(job.index())?.replica(replica)?;
-        let (left, part) = (flow.left_to(core, index), flow.part_of(core, index));
-        let keep = if part.is_some() { 1 } else { core.candidates_wanted() };
-        Some(core.sight(index, part, left.as_ref().unwrap_or(&core.fleet), keep))
+        let index = self.core.store.jobs.get(job.index())?.replica(replica)?;
+        let left = self.flow.as_ref().left_to(&self.core, index);
+        Some(self.sight_on(index, left.as_ref().unwrap_or(&self.core.fleet)))
+    }
+
+    fn sight_on(&self, index: ReplicaIndex, fleet: &Fleet) -> SchedulerView {
+        let part = self.flow.as_ref().part_of(&self.core, index);
+        let keep = if part.is_some() { 1 } else { self.core.candidates_wanted() };
+        self.core.sight(index, part, fleet, keep)
     }
 
     /// The demand that is decided about for this replica: the demand of its job, with the flavors that Kueue gave it.
@@ -51,15 +57,13 @@ impl Control {
         if let Some(of_flow) = self.flow.as_mut().examine(&self.core, index) {
             return Some(of_flow);
         }
-        let options = &self.core.profile.scheduler;
-        let examination = self.sight_of(job, replica)?.examine(options);
-        let is_left_less = self.flow.as_ref().left_to(&self.core, index).is_some();
-        if !is_left_less || matches!(examination.decision, Decision::Place(_)) {
-            return Some(examination);
+        let examine = |fleet: &Fleet| self.sight_on(index, fleet).examine(&self.core.profile.scheduler);
+        let Some(left) = self.flow.as_ref().left_to(&self.core, index) else { return Some(examine(&self.core.fleet)) };
+        let beside = examine(&left);
+        match beside.decision {
+            Decision::Place(_) => Some(beside),
+            Decision::Refuse { .. } => Some(beside_promises(examine(&self.core.fleet), &beside, self.core.fleet.len())),
         }
-        let part = self.flow.as_ref().part_of(&self.core, index);
-        let of_all = self.core.sight(index, part, &self.core.fleet, 1).examine(options);
-        Some(beside_promises(of_all, &examination, self.core.fleet.len()))
     }
 
     /// The data on which a decision about a job would be based now, before the job is submitted.
