@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::offer::{Assigned, Network, Offer};
 use super::options::{NetworkHost, OfferOptions, PinsRegion};
-use dryrack_fleet::{Fleet, Node, NodeClaim, Placement};
+use dryrack_fleet::{Fleet, NodeClaim};
 use dryrack_ids::NodeId;
 
 /// Assigns the lowest idle blocks of the host, with all their resources.
@@ -25,20 +25,6 @@ pub fn claim(fleet: &Fleet, node: NodeId, blocks: u32) -> NodeClaim {
     let blocks: SmallVec<[u16; 4]> = known.status.idle_blocks(&known.shape).take(blocks as usize).collect();
     let cut = known.shape.cut(&blocks).expect("only an instance that is split has an offer");
     NodeClaim { node, tasks: 1, cpu: cut.cpu, ram: cut.ram, gpus: cut.gpus, blocks, sets: None }
-}
-
-/// Takes all idle blocks of the instances for which `is_taken` holds, in a copy of the fleet that is used to plan ahead.
-/// Returns whether any block was idle.
-pub fn take_idle_blocks(fleet: &mut Fleet, is_taken: impl Fn(&Node) -> bool) -> bool {
-    let idle = |node: &Node| if is_taken(node) { node.status.count_idle_blocks(&node.shape) } else { 0 };
-    let found: Vec<(NodeId, u32)> = fleet.iter().map(|(id, node)| (id, idle(node))).collect();
-    let claims: SmallVec<[NodeClaim; 1]> =
-        found.into_iter().filter(|(_, idle)| *idle > 0).map(|(node, idle)| claim(fleet, node, idle)).collect();
-    let takes = !claims.is_empty();
-    if takes {
-        fleet.take_in_advance(&Placement::new(claims));
-    }
-    takes
 }
 
 /// Whether a host of this kind may be used only in the backend and region of the first node. `is_split` says whether

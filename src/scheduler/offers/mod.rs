@@ -25,7 +25,6 @@ mod tests;
 pub use ask::Ask;
 pub use assign::{PLAN_OFFERS_MAX, assign, plan, seek};
 pub use choose::needs_spare_room;
-pub use claim::take_idle_blocks;
 pub(crate) use gang::OfferPlacer;
 pub use matching::smallest_slice;
 pub use offer::{Assigned, Availability, Network, NoOffer, Offer, Plan};

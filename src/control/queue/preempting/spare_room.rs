@@ -15,7 +15,7 @@ use crate::queue::backfill::plain::judge_on;
 use dryrack_fleet::{Fleet, GpuClaim, GpuShape, GpuStatus, Node, NodeClaim, Placement};
 use dryrack_ids::{FleetId, NodeId};
 use dryrack_scheduler::Decision;
-use dryrack_scheduler::offers::{needs_spare_room, take_idle_blocks};
+use dryrack_scheduler::offers::needs_spare_room;
 use dryrack_units::{Bytes, GpuShare};
 use smallvec::SmallVec;
 
@@ -38,9 +38,10 @@ pub fn close_needed_room(core: &Core, index: ReplicaIndex, promises: Promises<'_
             node.shape.instance.as_ref().map(|instance| instance.fleet)
         };
         let of = fleet_of(&candidate.placement).filter(|_| needs_rest_of_fleet(core, *head));
-        let is_closed = of.is_some_and(|of| take_idle_blocks(fleet, |node| is_in_fleet(node, of)))
-            || take_rest(fleet, &candidate.placement, |node| promised.touches(node))
-            || take_rest(fleet, &candidate.placement, |_| true);
+        let nodes: Nodes = candidate.placement.nodes().collect();
+        let is_closed = of.is_some_and(|of| take_rest(fleet, nodes_of(fleet, of)))
+            || take_rest(fleet, nodes.iter().copied().filter(|node| promised.touches(*node)).collect())
+            || take_rest(fleet, nodes);
         if !is_closed {
             return;
         }
@@ -56,12 +57,16 @@ pub fn breaks_by_filters(core: &Core, promises: Promises<'_>, decision: &Decisio
     }
 }
 
-fn is_in_fleet(node: &Node, of: FleetId) -> bool {
-    node.shape.instance.as_ref().is_some_and(|instance| instance.fleet == of)
+type Nodes = SmallVec<[NodeId; 1]>;
+
+/// The instances of a fleet.
+fn nodes_of(fleet: &Fleet, of: FleetId) -> Nodes {
+    let is_of = |node: &Node| node.shape.instance.as_ref().is_some_and(|instance| instance.fleet == of);
+    fleet.iter().filter(|(_, node)| is_of(node)).map(|(id, _)| id).collect()
 }
 
-/// Takes all that is left of those nodes of a place for which `is_taken` holds. Returns whether anything was left.
-fn take_rest(fleet: &mut Fleet, place: &Placement, is_taken: impl Fn(NodeId) -> bool) -> bool {
+/// Takes all that is left of these nodes. Returns whether anything was left.
+fn take_rest(fleet: &mut Fleet, nodes: Nodes) -> bool {
     let rest = |id| {
         let node = fleet.node(id);
         let left = |(index, (shape, status)): (usize, (&GpuShape, &GpuStatus))| GpuClaim {
@@ -78,10 +83,13 @@ fn take_rest(fleet: &mut Fleet, place: &Placement, is_taken: impl Fn(NodeId) -> 
             ..NodeClaim::of_nothing(id)
         }
     };
-    let claims: SmallVec<[NodeClaim; 1]> = place.nodes().filter(|node| is_taken(*node)).map(rest).collect();
-    let is_any_left = claims.iter().any(|claim| *claim != NodeClaim::of_nothing(claim.node));
-    fleet.take_in_advance(&Placement::new(claims));
-    is_any_left
+    let is_any_left = |claim: &NodeClaim| *claim != NodeClaim::of_nothing(claim.node);
+    let claims: SmallVec<[NodeClaim; 1]> = nodes.into_iter().map(rest).filter(is_any_left).collect();
+    let takes = !claims.is_empty();
+    if takes {
+        fleet.take_in_advance(&Placement::new(claims));
+    }
+    takes
 }
 
 fn needs_more_than_its_place(core: &Core, head: ReplicaIndex) -> bool {
