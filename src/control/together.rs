@@ -76,18 +76,20 @@ pub(crate) fn shared_failure<F: Attempts + ?Sized>(
     let policy = core.profile.retry_of(&core.store[job].spec);
     match core.groups.attempt_failed(job, &policy, core.now) {
         AfterFailure::NextAttempt(at) => flow.begin_again(core, index, at, because),
-        AfterFailure::EndGroup(group) if core.groups.restart(group) => {
-            restart_groups(flow, core, group);
-            flow.begin_again(core, index, core.now, because);
-        }
-        AfterFailure::EndGroup(group) => {
-            flow.give_up(core, index);
-            // The others end first, so that none of them gets the turn of this one.
-            if !planted!(FailedPodEndsAlone) {
-                end_groups(flow, core, group, Outcome::Failed, Reason::BackoffLimitExceeded);
+        AfterFailure::GroupFailed(group) => match core.groups.restart(group) {
+            true => {
+                restart_groups(flow, core, group);
+                flow.begin_again(core, index, core.now, because);
             }
-            flow.finish(core, index, outcome, Reason::BackoffLimitExceeded);
-        }
+            false => {
+                flow.give_up(core, index);
+                // The others end first, so that none of them gets the turn of this one.
+                if !planted!(FailedPodEndsAlone) {
+                    end_groups(flow, core, group, Outcome::Failed, Reason::BackoffLimitExceeded);
+                }
+                flow.finish(core, index, outcome, Reason::BackoffLimitExceeded);
+            }
+        },
     }
 }
 

@@ -56,8 +56,8 @@ struct Union {
 pub enum AfterFailure {
     /// The next attempt begins then, unless further failures make the pause longer.
     NextAttempt(SimTime),
-    /// All jobs of the group end.
-    EndGroup(GroupNumber),
+    /// The group has failed as a whole.
+    GroupFailed(GroupNumber),
 }
 
 /// The groups of all jobs.
@@ -149,7 +149,7 @@ impl Groups {
         let number = self.of_job[&job];
         match self.groups[number as usize].failures.failed(policy, now) {
             Some(at) => AfterFailure::NextAttempt(at),
-            None => AfterFailure::EndGroup(number),
+            None => AfterFailure::GroupFailed(number),
         }
     }
 
