@@ -46,6 +46,8 @@ pub(super) struct World {
     pub unsubmitted: Vec<JobSpec>,
     /// Whether there are jobs that are read only during the run, or not at all.
     pub has_unread_jobs: bool,
+    /// Whether the file is refused because of its manifests, so that their nodes and jobs are missing.
+    pub has_refused_manifests: bool,
     /// The words of a file with a matrix that may differ between its cells.
     words_of_matrix: BTreeSet<String>,
     /// The text of the plan for which the file is read.
@@ -277,7 +279,7 @@ impl World {
         names: &'w NameTable,
         report: &mut Report,
     ) -> impl Iterator<Item = usize> + 'w {
-        if !names.iter().any(|name| matches_pattern(typed, name)) {
+        if !self.has_refused_manifests && !names.iter().any(|name| matches_pattern(typed, name)) {
             let message = format!("no {what} matches `{typed}`");
             let word = typed.trim_matches(['*', '?', '-']);
             report.unknown(span, message, word, names.iter().map(|name| &**name));
@@ -286,6 +288,9 @@ impl World {
     }
 
     fn no_such(&self, what: &str, typed: &str, span: Span, names: &NameTable, report: &mut Report) {
+        if self.has_refused_manifests {
+            return;
+        }
         let message = format!("no {what} is named `{typed}`");
         if let Some(first) = self.arrays.get(typed).filter(|_| what == "job").and_then(|numbers| numbers.first()) {
             let help = format!("its tasks are `{typed}_{first}` and so on; `{typed}_*` matches all of them");
