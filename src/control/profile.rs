@@ -15,7 +15,9 @@ use dryrack_fleet::NodeState;
 use dryrack_scheduler::deployment::DeploymentFilter;
 use dryrack_scheduler::offers::NewInstances;
 use dryrack_scheduler::slurm::SlurmOptions;
-use dryrack_scheduler::{Backfill, Discipline, FilterName, GangPlaces, MOST_KEYS, OrderKey, Preempt, SchedulerOptions};
+use dryrack_scheduler::{
+    Backfill, Discipline, FilterName, GangPlaces, MOST_KEYS, OrderKey, Preempt, SchedulerOptions, Unfit,
+};
 use dryrack_units::{OptionalTextForm, Permille, SimDuration, TextForm};
 use dryrack_workload::{Backoff, JobSpec, Restart, RetryPolicy};
 
@@ -504,6 +506,10 @@ impl Profile {
             Backfill::None | Backfill::Easy => None,
         };
         faults.extend(contradicts.map(ProfileError::PreemptWithout));
+        let refuses = self.scheduler.unfit == Unfit::End;
+        faults.extend(refuses.then_some(ProfileError::PreemptWithout(
+            "stops jobs for one that waits until they have stopped, and `unfit: end` lets none wait",
+        )));
         // Otherwise the filter could refuse a job because of those that were preempted for it, and so on without end.
         faults.extend(self.scheduler.filter_of_queue().map(ProfileError::PreemptBesideQueue));
         faults

@@ -142,7 +142,8 @@ impl ProfileError {
             E::PreemptOrder(..) => vec!["scheduler.order".into(), "scheduler.preempt".into()],
             E::LongOrder(_) => vec!["scheduler.order".into()],
             E::PreemptWithout(_) => {
-                ["scheduler.preempt", "scheduler.backfill", "passes.place", "flow"].map(String::from).to_vec()
+                let keys = ["scheduler.preempt", "scheduler.backfill", "scheduler.unfit", "passes.place", "flow"];
+                keys.map(String::from).to_vec()
             }
             E::PreemptBesideQueue(filter) => vec![format!("scheduler.filters.{filter}"), "scheduler.preempt".into()],
             E::Outside => vec!["passes.place".into()],
