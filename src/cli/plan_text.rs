@@ -92,7 +92,7 @@ fn human(plan: &PlanFile, comparison: &Comparison, constraints: &[String], answe
         (false, true) => "\nIn parentheses, the 95% interval from sections of the run.\n",
         (false, false) => "",
     });
-    text.extend(comparison.few_lists().map(|sentence| sentence + "\n"));
+    text.extend(comparison.few_lists().into_iter().chain(comparison.waits_of_placed()).map(|sentence| sentence + "\n"));
     text
 }
 

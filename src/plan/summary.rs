@@ -380,6 +380,12 @@ impl Comparison {
         })
     }
 
+    /// A sentence if waits are shown of replicas that were placed, and others were not.
+    pub fn waits_of_placed(&self) -> Option<String> {
+        let leaves_out = |row: &Row| row.metrics.get("placed").is_some_and(|placed| placed.mean < 1.0);
+        self.rows.iter().any(leaves_out).then(|| "The waits shown are those of replicas that were placed.".to_string())
+    }
+
     /// The cheapest of some alternatives that satisfies every constraint. On a tie, the first one.
     pub fn cheapest(&self, objective: Objective, of: impl Fn(&Row) -> bool) -> Option<&Row> {
         let keeping = self.rows.iter().filter(|row| row.keeps == Some(true) && of(row));
