@@ -84,14 +84,87 @@ impl Clock {
         (self.period, self.takes, &self.listed) == (other.period, other.takes, &other.listed)
     }
 
+    fn length(&self, waiting: usize) -> SimDuration {
+        self.takes.least.saturating_add(self.takes.each.saturating_mul(waiting as u64))
+    }
+
+    /// How the clock goes on while so many replicas wait. `None` if a recorded pass is to come.
+    fn beat(&self, waiting: usize, begins_first: bool) -> Option<Beat> {
+        let length = self.length(waiting);
+        (self.gone >= self.listed.len()).then(|| Beat {
+            next: self.next.as_nanos().into(),
+            busy_until: self.busy_until.as_nanos().into(),
+            length: length.as_nanos().into(),
+            step: length.saturating_add(self.period).as_nanos().into(),
+            keeps_phase: self.takes.is_none(),
+            begins_first,
+        })
+    }
+
+    /// Begins so many passes, the last of them at this time.
+    fn tick_often(&mut self, passes: i128, last: i128, waiting: usize) {
+        self.gone += (passes - 1) as usize;
+        self.next = SimTime::from_nanos(last as u64);
+        self.tick(self.next, waiting);
+    }
+
     fn tick(&mut self, at: SimTime, waiting: usize) {
-        let each = self.takes.each.saturating_mul(waiting as u64);
-        self.busy_until = at.saturating_add(self.takes.least.saturating_add(each));
+        self.busy_until = at.saturating_add(self.length(waiting));
         self.gone += 1;
         let listed = self.listed.get(self.gone).map(|since| SimTime::ZERO.saturating_add(*since));
         // A pass that takes no time keeps its phase, also after it has waited for the other pass.
         let since = if self.takes.is_none() && self.gone > self.listed.len() { self.next } else { self.busy_until };
         self.next = listed.unwrap_or(since.saturating_add(self.period));
+    }
+}
+
+/// A clock whose passes all take equally long. Times are in nanoseconds, wide enough for differences and products.
+#[derive(Clone, Copy, Debug)]
+struct Beat {
+    next: i128,
+    busy_until: i128,
+    length: i128,
+    /// From the beginning of a pass to that of the next one, if it is not delayed.
+    step: i128,
+    /// Whether a delayed pass does not delay the ones after it.
+    keeps_phase: bool,
+    /// Whether its pass begins first if those of both clocks are due at the same time.
+    begins_first: bool,
+}
+
+impl Beat {
+    /// How many passes begin before `now` if none is delayed.
+    fn passes_until(&self, now: i128) -> i128 {
+        if self.next < now { (now - 1 - self.next) / self.step + 1 } else { 0 }
+    }
+
+    /// In how many rounds from now on a pass of this clock and then one of the second clock begin before `now`, neither of
+    /// them delayed.
+    fn free_rounds(&self, second: &Beat, now: i128) -> i128 {
+        // How much later the second clock is after each round, and how much room it has in the first round.
+        let drift = second.step - self.step;
+        let tie = i128::from(second.begins_first);
+        let after_first = second.next - self.next - self.length.max(tie);
+        let before_next = self.next + self.step - second.next - second.length.max(1 - tie);
+        steps_within(after_first, drift).min(steps_within(before_next, -drift)).min(second.passes_until(now))
+    }
+
+    /// In how many rounds a pass of this clock begins before `now`, and one of the second clock when it ends, for which that one
+    /// waited. The second clock is the faster one, so it finds the first at work again and again.
+    fn joined_rounds(&self, second: &Beat, now: i128) -> i128 {
+        let waits = second.next <= self.next + self.length && second.step <= self.step && !second.keeps_phase;
+        let is_next = second.step + self.length > self.step && self.step >= self.length + second.length;
+        let follower = Beat { next: self.next + self.length, ..*self };
+        if waits && is_next { follower.passes_until(now) } else { 0 }
+    }
+}
+
+/// The number of steps n = 0, 1, ... until `room + n * change` is negative for the first time.
+fn steps_within(room: i128, change: i128) -> i128 {
+    match (room < 0, change < 0) {
+        (true, _) => 0,
+        (false, true) => room / -change + 1,
+        (false, false) => i128::MAX,
     }
 }
 
@@ -144,8 +217,36 @@ impl Clocks {
     /// Advances through all ticks before `now`.
     pub fn advance(&mut self, now: SimTime) {
         while let Some((at, which)) = self.earlier().filter(|(at, _)| *at < now) {
-            self.tick(which, at);
+            if !self.skip_rounds(now.as_nanos().into()) {
+                self.tick(which, at);
+            }
         }
+    }
+
+    /// Advances through many equal rounds before `now` at once, if there are any: a job may come after centuries. Returns whether
+    /// there were.
+    fn skip_rounds(&mut self, now: i128) -> bool {
+        let waiting = self.waiting;
+        let Some(place) = self.place.beat(waiting, false) else { return false };
+        let Some(clock) = &mut self.backfill else {
+            let passes = place.passes_until(now);
+            self.place.tick_often(passes, place.next + (passes - 1) * place.step, waiting);
+            return true;
+        };
+        let Some(backfill) = clock.beat(waiting, true) else { return false };
+        let is_first = backfill.next <= place.next;
+        let (first, second) = if is_first { (backfill, place) } else { (place, backfill) };
+        let (free, joined) = (first.free_rounds(&second, now), first.joined_rounds(&second, now));
+        let rounds = free.max(joined);
+        if rounds < 2 || first.next < second.busy_until {
+            return false;
+        }
+        let last = first.next + (rounds - 1) * first.step;
+        let follows = if free < joined { last + first.length } else { second.next + (rounds - 1) * second.step };
+        let (of_backfill, of_place) = if is_first { (last, follows) } else { (follows, last) };
+        clock.tick_often(rounds, of_backfill, waiting);
+        self.place.tick_often(rounds, of_place, waiting);
+        true
     }
 
     /// The pass that begins earlier, and when it begins. On a tie, backfill runs first.
@@ -226,6 +327,55 @@ mod tests {
         clocks.are_waiting(0);
         clocks.advance(at(5000));
         assert_eq!(both(&clocks), [Some(at(5505)), Some(at(5029))]);
+    }
+
+    /// However the clocks meet, many rounds at once leave them as one pass after the other does.
+    #[test]
+    fn many_rounds_at_once_are_the_same_as_one_after_the_other() {
+        let mut seed = 1_u64;
+        let mut draw = |choices: &[u64]| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            choices[(seed >> 33) as usize % choices.len()]
+        };
+        let mut skipped = 0;
+        for _ in 0..20_000 {
+            let mut pass = || PassOptions {
+                trigger: Trigger::Every(SimDuration::from_nanos(draw(&[1, 5, 9, 10, 10, 10, 13]))),
+                batch: None,
+                jitter: SimDuration::ZERO,
+                offset: SimDuration::from_nanos(draw(&[0, 1, 3, 7, 30])),
+                takes: PassTime {
+                    least: SimDuration::from_nanos(draw(&[0, 0, 1, 2, 3, 8])),
+                    each: SimDuration::from_nanos(draw(&[0, 0, 1])),
+                },
+            };
+            let (place, backfill) = (pass(), pass());
+            let analyse = PassOptions { trigger: Trigger::Event, ..place };
+            let backfill = Some(backfill).filter(|_| draw(&[0, 1, 1, 1]) == 1);
+            let times =
+                |draw: u64| -> Arc<[SimDuration]> { (0..draw).map(|n| SimDuration::from_nanos(n * 7)).collect() };
+            let ticks = Ticks { place: times(draw(&[0, 0, 3])), backfill: times(draw(&[0, 0, 2])) };
+            let Some(mut clocks) = Clocks::new(&Passes { analyse, place, backfill }, Some(&ticks)) else { continue };
+            let mut one_by_one = clocks.clone();
+            for now in [40, 300, 301, 900].map(SimTime::from_nanos) {
+                let waiting = draw(&[0, 1, 4]) as usize;
+                clocks.are_waiting(waiting);
+                one_by_one.are_waiting(waiting);
+                if clocks.earlier().is_some_and(|(at, _)| at < now) {
+                    skipped += usize::from(clocks.clone().skip_rounds(now.as_nanos().into()));
+                }
+                clocks.advance(now);
+                while let Some((at, which)) = one_by_one.earlier().filter(|(at, _)| *at < now) {
+                    one_by_one.tick(which, at);
+                }
+                assert_eq!(
+                    format!("{clocks:?}"),
+                    format!("{one_by_one:?}"),
+                    "{place:?} {backfill:?} {ticks:?} at {now:?}"
+                );
+            }
+        }
+        assert!(skipped > 10_000, "many rounds at once: {skipped}");
     }
 
     /// Backfill works from 0 to 9 ms and delays the place pass, which wakes at 4 ms. The same happens every time
