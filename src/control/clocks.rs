@@ -88,26 +88,6 @@ impl Clock {
         self.takes.least.saturating_add(self.takes.each.saturating_mul(waiting as u64))
     }
 
-    /// How the clock goes on while so many replicas wait. `None` if a recorded pass is to come.
-    fn beat(&self, waiting: usize, begins_first: bool) -> Option<Beat> {
-        let length = self.length(waiting);
-        (self.gone >= self.listed.len()).then(|| Beat {
-            next: self.next.as_nanos().into(),
-            busy_until: self.busy_until.as_nanos().into(),
-            length: length.as_nanos().into(),
-            step: length.saturating_add(self.period).as_nanos().into(),
-            keeps_phase: self.takes.is_none(),
-            begins_first,
-        })
-    }
-
-    /// Begins so many passes, the last of them at this time.
-    fn tick_often(&mut self, passes: i128, last: i128, waiting: usize) {
-        self.gone += (passes - 1) as usize;
-        self.next = SimTime::from_nanos(last as u64);
-        self.tick(self.next, waiting);
-    }
-
     fn tick(&mut self, at: SimTime, waiting: usize) {
         self.busy_until = at.saturating_add(self.length(waiting));
         self.gone += 1;
@@ -118,54 +98,15 @@ impl Clock {
     }
 }
 
-/// A clock whose passes all take equally long. Times are in nanoseconds, wide enough for differences and products.
+/// Where two clocks are, and how they stand to each other. While as many replicas wait, equal offsets lead to equal ticks.
 #[derive(Clone, Copy, Debug)]
-struct Beat {
-    next: i128,
-    busy_until: i128,
-    length: i128,
-    /// From the beginning of a pass to that of the next one, if it is not delayed.
-    step: i128,
-    /// Whether a delayed pass does not delay the ones after it.
-    keeps_phase: bool,
-    /// Whether its pass begins first if those of both clocks are due at the same time.
-    begins_first: bool,
-}
-
-impl Beat {
-    /// How many passes begin before `now` if none is delayed.
-    fn passes_until(&self, now: i128) -> i128 {
-        if self.next < now { (now - 1 - self.next) / self.step + 1 } else { 0 }
-    }
-
-    /// In how many rounds from now on a pass of this clock and then one of the second clock begin before `now`, neither of
-    /// them delayed.
-    fn free_rounds(&self, second: &Beat, now: i128) -> i128 {
-        // How much later the second clock is after each round, and how much room it has in the first round.
-        let drift = second.step - self.step;
-        let tie = i128::from(second.begins_first);
-        let after_first = second.next - self.next - self.length.max(tie);
-        let before_next = self.next + self.step - second.next - second.length.max(1 - tie);
-        steps_within(after_first, drift).min(steps_within(before_next, -drift)).min(second.passes_until(now))
-    }
-
-    /// In how many rounds a pass of this clock begins before `now`, and one of the second clock when it ends, for which that one
-    /// waited. The second clock is the faster one, so it finds the first at work again and again.
-    fn joined_rounds(&self, second: &Beat, now: i128) -> i128 {
-        let waits = second.next <= self.next + self.length && second.step <= self.step && !second.keeps_phase;
-        let is_next = second.step + self.length > self.step && self.step >= self.length + second.length;
-        let follower = Beat { next: self.next + self.length, ..*self };
-        if waits && is_next { follower.passes_until(now) } else { 0 }
-    }
-}
-
-/// The number of steps n = 0, 1, ... until `room + n * change` is negative for the first time.
-fn steps_within(room: i128, change: i128) -> i128 {
-    match (room < 0, change < 0) {
-        (true, _) => 0,
-        (false, true) => room / -change + 1,
-        (false, false) => i128::MAX,
-    }
+struct Stand {
+    /// When the next place pass is due, in nanoseconds.
+    next: u64,
+    /// How many passes of each clock have begun.
+    gone: [usize; 2],
+    /// The other times of both clocks, after `next` (modulo 2^64).
+    offsets: [u64; 3],
 }
 
 /// Both clocks of a profile whose passes take time or were recorded.
@@ -214,39 +155,57 @@ impl Clocks {
         Some(clock.next.max(free))
     }
 
-    /// Advances through all ticks before `now`.
+    /// Advances through all ticks before `now`. A job may come after centuries, so once both clocks stand to each other as they
+    /// did before, all whole cycles are skipped at once. They are found as Brent finds them ("An improved Monte Carlo
+    /// factorization algorithm", 1980): by comparing with a stand that is renewed after twice as many ticks each time.
     pub fn advance(&mut self, now: SimTime) {
+        let (mut seen, mut ticks, mut most_ticks) = (self.stand(), 0, 1);
+        let mut has_skipped = false;
         while let Some((at, which)) = self.earlier().filter(|(at, _)| *at < now) {
-            if !self.skip_rounds(now.as_nanos().into()) {
-                self.tick(which, at);
+            self.tick(which, at);
+            if has_skipped {
+                continue;
+            }
+            ticks += 1;
+            let stand = self.stand();
+            match (seen, stand) {
+                (Some(seen), Some(stand)) if seen.offsets == stand.offsets => {
+                    self.skip_cycles(&seen, &stand, now);
+                    has_skipped = true;
+                }
+                (Some(_), _) if ticks < most_ticks => {}
+                _ => (seen, ticks, most_ticks) = (stand, 0, most_ticks * 2),
             }
         }
     }
 
-    /// Advances through many equal rounds before `now` at once, if there are any: a job may come after centuries. Returns whether
-    /// there were.
-    fn skip_rounds(&mut self, now: i128) -> bool {
-        let waiting = self.waiting;
-        let Some(place) = self.place.beat(waiting, false) else { return false };
-        let Some(clock) = &mut self.backfill else {
-            let passes = place.passes_until(now);
-            self.place.tick_often(passes, place.next + (passes - 1) * place.step, waiting);
-            return true;
-        };
-        let Some(backfill) = clock.beat(waiting, true) else { return false };
-        let is_first = backfill.next <= place.next;
-        let (first, second) = if is_first { (backfill, place) } else { (place, backfill) };
-        let (free, joined) = (first.free_rounds(&second, now), first.joined_rounds(&second, now));
-        let rounds = free.max(joined);
-        if rounds < 2 || first.next < second.busy_until {
-            return false;
+    /// How the clocks stand to each other. `None` while a recorded pass is to come, because it keeps its time.
+    fn stand(&self) -> Option<Stand> {
+        let clocks = || std::iter::once(&self.place).chain(&self.backfill);
+        if clocks().any(|clock| clock.gone < clock.listed.len()) {
+            return None;
         }
-        let last = first.next + (rounds - 1) * first.step;
-        let follows = if free < joined { last + first.length } else { second.next + (rounds - 1) * second.step };
-        let (of_backfill, of_place) = if is_first { (last, follows) } else { (follows, last) };
-        clock.tick_often(rounds, of_backfill, waiting);
-        self.place.tick_often(rounds, of_place, waiting);
-        true
+        let next = self.place.next.as_nanos();
+        let after_next = |at: SimTime| at.as_nanos().wrapping_sub(next);
+        let of_backfill = self.backfill.as_ref().map(|clock| (after_next(clock.next), after_next(clock.busy_until)));
+        let (backfill, busy) = of_backfill.unwrap_or_default();
+        let gone = [self.place.gone, self.backfill.as_ref().map_or(0, |clock| clock.gone)];
+        Some(Stand { next, gone, offsets: [after_next(self.place.busy_until), backfill, busy] })
+    }
+
+    /// Skips as many cycles of the length from one stand to the next equal one as fit before `now`.
+    fn skip_cycles(&mut self, one: &Stand, next: &Stand, now: SimTime) {
+        let length = next.next - one.next;
+        let Some((at, _)) = self.earlier().filter(|(at, _)| *at < now) else { return };
+        let cycles = (now.as_nanos() - 1 - at.as_nanos()) / length;
+        let by = SimDuration::from_nanos(cycles * length);
+        let skip = |clock: &mut Clock, which: usize| {
+            clock.next = clock.next.saturating_add(by);
+            clock.busy_until = clock.busy_until.saturating_add(by);
+            clock.gone += (next.gone[which] - one.gone[which]) * cycles as usize;
+        };
+        skip(&mut self.place, 0);
+        self.backfill.iter_mut().for_each(|clock| skip(clock, 1));
     }
 
     /// The pass that begins earlier, and when it begins. On a tie, backfill runs first.
@@ -329,15 +288,14 @@ mod tests {
         assert_eq!(both(&clocks), [Some(at(5505)), Some(at(5029))]);
     }
 
-    /// However the clocks meet, many rounds at once leave them as one pass after the other does.
+    /// However the clocks meet, skipped cycles leave them as one pass after the other does.
     #[test]
-    fn many_rounds_at_once_are_the_same_as_one_after_the_other() {
+    fn skipped_cycles_are_the_same_as_one_pass_after_the_other() {
         let mut seed = 1_u64;
         let mut draw = |choices: &[u64]| {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             choices[(seed >> 33) as usize % choices.len()]
         };
-        let mut skipped = 0;
         for _ in 0..20_000 {
             let mut pass = || PassOptions {
                 trigger: Trigger::Every(SimDuration::from_nanos(draw(&[1, 5, 9, 10, 10, 10, 13]))),
@@ -357,13 +315,10 @@ mod tests {
             let ticks = Ticks { place: times(draw(&[0, 0, 3])), backfill: times(draw(&[0, 0, 2])) };
             let Some(mut clocks) = Clocks::new(&Passes { analyse, place, backfill }, Some(&ticks)) else { continue };
             let mut one_by_one = clocks.clone();
-            for now in [40, 300, 301, 900].map(SimTime::from_nanos) {
+            for now in [40, 300, 301, 3000].map(SimTime::from_nanos) {
                 let waiting = draw(&[0, 1, 4]) as usize;
                 clocks.are_waiting(waiting);
                 one_by_one.are_waiting(waiting);
-                if clocks.earlier().is_some_and(|(at, _)| at < now) {
-                    skipped += usize::from(clocks.clone().skip_rounds(now.as_nanos().into()));
-                }
                 clocks.advance(now);
                 while let Some((at, which)) = one_by_one.earlier().filter(|(at, _)| *at < now) {
                     one_by_one.tick(which, at);
@@ -375,7 +330,23 @@ mod tests {
                 );
             }
         }
-        assert!(skipped > 10_000, "many rounds at once: {skipped}");
+    }
+
+    /// Passes each second for 500 years are more than can be made one by one. The place pass comes with each whole second, and
+    /// backfilling takes 905 us, so both stand as at the beginning after 200,181 s: 1e9 and 1,000,905,000 ns have the common
+    /// factor 5,000.
+    #[test]
+    fn centuries_are_skipped() {
+        let mut clocks = clocks((0, 0), (0, 0));
+        clocks.place.takes = PassTime::NONE;
+        if let Some(backfill) = &mut clocks.backfill {
+            backfill.takes.least = SimDuration::from_nanos(905_000);
+        }
+        let cycles = 78_000;
+        clocks.advance(at(cycles * 200_181_000));
+        assert_eq!(both(&clocks), [Some(at(cycles * 200_181_000)); 2]);
+        assert_eq!(clocks.place.gone as u64, cycles * 200_181);
+        assert_eq!(clocks.backfill.map(|clock| clock.gone as u64), Some(cycles * 200_000));
     }
 
     /// Backfill works from 0 to 9 ms and delays the place pass, which wakes at 4 ms. The same happens every time
