@@ -13,38 +13,36 @@ use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::queue::backfill::plain::judge_on;
 use dryrack_fleet::{Fleet, GpuClaim, GpuShape, GpuStatus, Node, NodeClaim, Placement};
-use dryrack_ids::{FleetId, NodeId};
+use dryrack_ids::NodeId;
 use dryrack_scheduler::Decision;
 use dryrack_scheduler::offers::needs_spare_room;
 use dryrack_units::{Bytes, GpuShare};
-use smallvec::SmallVec;
+use std::collections::BTreeSet;
 
 /// Replicas ahead of a waiting one with their promised places, in the order of the queue.
 pub type Promises<'a> = &'a [(ReplicaIndex, Placement)];
 
 /// Takes room in a copy of the fleet, so that the replica finds no place there with which it would break a promise. The
-/// promised places are already taken in this copy. A fleet of instances, or a node, on which the replica would break a
-/// promise is closed to it.
+/// promised places are already taken in this copy. Nodes on which the replica would break a promise are closed to it.
 pub fn close_needed_room(core: &Core, index: ReplicaIndex, promises: Promises<'_>, fleet: &mut Fleet) {
     if !promises.iter().any(|(head, _)| needs_more_than_its_place(core, *head)) {
         return;
     }
     let free = fleet_without_what_stops(core, &core.holders());
+    let mut closed: BTreeSet<NodeId> = BTreeSet::new();
     while let Some(candidate) = judge_on(core, index, fleet)
-        && let Some((head, promised)) = broken_promise(core, promises, &free, &candidate.placement)
+        && let Some((_, promised)) = broken_promise(core, promises, &free, &candidate.placement)
     {
-        let fleet_of = |place: &Placement| {
-            let node = fleet.node(place.claims()[0].node);
-            node.shape.instance.as_ref().map(|instance| instance.fleet)
-        };
-        let of = fleet_of(&candidate.placement).filter(|_| needs_rest_of_fleet(core, *head));
-        let nodes: Nodes = candidate.placement.nodes().collect();
-        let is_closed = of.is_some_and(|of| take_rest(fleet, nodes_of(fleet, of)))
-            || take_rest(fleet, nodes.iter().copied().filter(|node| promised.touches(*node)).collect())
-            || take_rest(fleet, nodes);
-        if !is_closed {
+        let mut nodes: Vec<NodeId> = candidate.placement.nodes().filter(|node| !closed.contains(node)).collect();
+        match nodes.iter().any(|node| promised.touches(*node)) {
+            true => nodes.retain(|node| promised.touches(*node)),
+            false => nodes = nodes_like(fleet, &nodes),
+        }
+        if nodes.is_empty() {
             return;
         }
+        fleet.take_in_advance(&Placement::new(nodes.iter().map(|node| rest_of(fleet, *node)).collect()));
+        closed.extend(nodes);
     }
 }
 
@@ -57,39 +55,29 @@ pub fn breaks_by_filters(core: &Core, promises: Promises<'_>, decision: &Decisio
     }
 }
 
-type Nodes = SmallVec<[NodeId; 1]>;
-
-/// The instances of a fleet.
-fn nodes_of(fleet: &Fleet, of: FleetId) -> Nodes {
-    let is_of = |node: &Node| node.shape.instance.as_ref().is_some_and(|instance| instance.fleet == of);
-    fleet.iter().filter(|(_, node)| is_of(node)).map(|(id, _)| id).collect()
+/// All nodes that are as one of these.
+fn nodes_like(fleet: &Fleet, nodes: &[NodeId]) -> Vec<NodeId> {
+    let is_like = |node: &Node, other: &Node| node.shape == other.shape && node.status == other.status;
+    let is_like_one = |node: &Node| nodes.iter().any(|other| is_like(node, fleet.node(*other)));
+    fleet.iter().filter(|(_, node)| is_like_one(node)).map(|(id, _)| id).collect()
 }
 
-/// Takes all that is left of these nodes. Returns whether anything was left.
-fn take_rest(fleet: &mut Fleet, nodes: Nodes) -> bool {
-    let rest = |id| {
-        let node = fleet.node(id);
-        let left = |(index, (shape, status)): (usize, (&GpuShape, &GpuStatus))| GpuClaim {
-            index: index as u16,
-            share: GpuShare::WHOLE.saturating_sub(status.taken),
-            memory: shape.memory.saturating_sub(status.memory_taken),
-        };
-        let gpus = node.shape.gpus.iter().zip(&node.status.gpus).enumerate().map(left);
-        NodeClaim {
-            cpu: node.shape.cpu.saturating_sub(node.status.cpu_taken),
-            ram: node.shape.ram.saturating_sub(node.status.ram_taken),
-            gpus: gpus.filter(|gpu| gpu.share > GpuShare::ZERO || gpu.memory > Bytes::ZERO).collect(),
-            blocks: node.status.idle_blocks(&node.shape).collect(),
-            ..NodeClaim::of_nothing(id)
-        }
+/// All that is left of a node.
+fn rest_of(fleet: &Fleet, id: NodeId) -> NodeClaim {
+    let node = fleet.node(id);
+    let left = |(index, (shape, status)): (usize, (&GpuShape, &GpuStatus))| GpuClaim {
+        index: index as u16,
+        share: GpuShare::WHOLE.saturating_sub(status.taken),
+        memory: shape.memory.saturating_sub(status.memory_taken),
     };
-    let is_any_left = |claim: &NodeClaim| *claim != NodeClaim::of_nothing(claim.node);
-    let claims: SmallVec<[NodeClaim; 1]> = nodes.into_iter().map(rest).filter(is_any_left).collect();
-    let takes = !claims.is_empty();
-    if takes {
-        fleet.take_in_advance(&Placement::new(claims));
+    let gpus = node.shape.gpus.iter().zip(&node.status.gpus).enumerate().map(left);
+    NodeClaim {
+        cpu: node.shape.cpu.saturating_sub(node.status.cpu_taken),
+        ram: node.shape.ram.saturating_sub(node.status.ram_taken),
+        gpus: gpus.filter(|gpu| (gpu.share, gpu.memory) != (GpuShare::ZERO, Bytes::ZERO)).collect(),
+        blocks: node.status.idle_blocks(&node.shape).collect(),
+        ..NodeClaim::of_nothing(id)
     }
-    takes
 }
 
 fn needs_more_than_its_place(core: &Core, head: ReplicaIndex) -> bool {
