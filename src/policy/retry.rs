@@ -138,7 +138,7 @@ mod tests {
         let ends: Vec<_> = (0..2).map(|_| failures.failed(&limit, at(100))).collect();
         assert_eq!(ends, [Some(at(110)), Some(at(120))]);
         assert_eq!((failures.paused_until(at(119)), failures.paused_until(at(120))), (Some(at(120)), None));
-        assert_eq!((failures.completed(at(115)), failures.completed(at(116))), (true, false));
+        assert_eq!((failures.completed(at(115)), failures.completed(at(115))), (true, false));
         assert_eq!(failures.paused_until(at(115)), None);
         assert_eq!([failures.failed(&limit, at(200)), failures.failed(&limit, at(900))], [Some(at(210)), None]);
     }
