@@ -506,9 +506,9 @@ impl Profile {
             Backfill::None | Backfill::Easy => None,
         };
         faults.extend(contradicts.map(ProfileError::PreemptWithout));
-        let refuses = self.scheduler.unfit == Unfit::End;
+        let refuses = has_queue && self.scheduler.unfit == Unfit::End;
         faults.extend(refuses.then_some(ProfileError::PreemptWithout(
-            "stops jobs for one that waits until they have stopped, and `unfit: end` lets none wait",
+            "stops jobs for one that waits until they have stopped, and `unfit: end` lets none wait: write `unfit: wait`",
         )));
         // Otherwise the filter could refuse a job because of those that were preempted for it, and so on without end.
         faults.extend(self.scheduler.filter_of_queue().map(ProfileError::PreemptBesideQueue));

@@ -157,8 +157,9 @@ fn preemption_needs_an_order_that_agrees_with_it() {
     assert_eq!(by_priority(&[("scheduler/backfill", json!("slots"))]), [reserved()]);
     let given = PreemptWithout("frees room that `backfill: rlscheduler` would give to other jobs");
     assert_eq!(by_priority(&[("scheduler/backfill", json!("rlscheduler"))]), [given]);
-    let ended =
-        PreemptWithout("stops jobs for one that waits until they have stopped, and `unfit: end` lets none wait");
+    let ended = PreemptWithout(
+        "stops jobs for one that waits until they have stopped, and `unfit: end` lets none wait: write `unfit: wait`",
+    );
     assert_eq!(by_priority(&[("scheduler/unfit", json!("end"))]), [ended]);
     let reads_queue = json!({"filter": "crowd", "unless": "queue.pending > 9", "because": "crowd"});
     let filters = filters_without("").as_array().expect("a list").iter().cloned().chain([reads_queue]).collect();
