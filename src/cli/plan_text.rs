@@ -92,7 +92,9 @@ fn human(plan: &PlanFile, comparison: &Comparison, constraints: &[String], answe
         (false, true) => "\nIn parentheses, the 95% interval from sections of the run.\n",
         (false, false) => "",
     });
-    text.extend(comparison.few_lists().into_iter().chain(comparison.waits_of_placed()).map(|sentence| sentence + "\n"));
+    text.extend(
+        comparison.few_lists().into_iter().chain(comparison.times_without_open_ones()).map(|sentence| sentence + "\n"),
+    );
     text
 }
 

@@ -186,7 +186,7 @@ fn assumptions(plan: &PlanFile, assumed: &[String], comparison: &Comparison) -> 
     ];
     all.extend(assumed.iter().map(|line| format!("{line}.")));
     all.extend(comparison.few_lists());
-    all.extend(comparison.waits_of_placed());
+    all.extend(comparison.times_without_open_ones());
     if plan.method == Method::Search {
         all.push(
             "The search ran only the alternatives that it needed; the others are not shown, and the answer counts \

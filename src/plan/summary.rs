@@ -380,10 +380,20 @@ impl Comparison {
         })
     }
 
-    /// A sentence if waits are shown of replicas that were placed, and others were not.
-    pub fn waits_of_placed(&self) -> Option<String> {
-        let leaves_out = |row: &Row| row.metrics.get("placed").is_some_and(|placed| placed.mean < 1.0);
-        self.rows.iter().any(leaves_out).then(|| "The waits shown are those of replicas that were placed.".to_string())
+    /// A sentence if the times shown leave out replicas that were never placed, or that still waited or ran at the end.
+    pub fn times_without_open_ones(&self) -> Option<String> {
+        let is_partly_placed =
+            |row: &Row| row.metrics.get("placed").is_some_and(|placed| placed.mean > 0.0 && placed.mean < 1.0);
+        let is_broken_by_open_ones = |row: &Row| {
+            let happened = row.broken.as_ref().map(|broken| &*broken.happened);
+            happened.is_some_and(|happened| happened.contains("infinite") || happened.contains("at least"))
+        };
+        let leaves_out = |row: &Row| is_partly_placed(row) || is_broken_by_open_ones(row);
+        self.rows.iter().any(leaves_out).then(|| {
+            "The times shown leave out replicas that were never placed or that the end of the run cut off; constraints count \
+             these too, unless the scenario has `unplaced: ignore`."
+                .to_string()
+        })
     }
 
     /// The cheapest of some alternatives that satisfies every constraint. On a tie, the first one.
