@@ -218,7 +218,7 @@ impl World {
         let matching = all.filter(|(name, ..)| matches_pattern(typed, name));
         let found: Vec<GpuId> =
             matching.map(|(_, node, index)| GpuId { node: NodeId::new(node), index: index as u16 }).collect();
-        if found.is_empty() {
+        if found.is_empty() && !self.has_refused_manifests {
             report.error_with_help(span, format!("no GPU matches `{typed}`"), "the names of GPUs look like alpha/0");
         }
         found

@@ -69,7 +69,7 @@ pub(super) fn read(
     short.objects.iter().for_each(|tree| manifests.words(tree, report));
     // Without the faulty parts, more would seem wrong.
     if report.has_errors() && !had_errors {
-        world.has_refused_manifests = true;
+        world.has_refused_manifests = file.has("manifests");
         return Lowered::default();
     }
     let cluster = manifests.cluster(report);
