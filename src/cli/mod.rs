@@ -288,6 +288,7 @@ impl Cli {
             Command::Schema { of } => schema::schema(*of),
             Command::Profile(command) => profile::profile(command, self.format.plain()?),
             Command::Trace(command) => trace::trace(command, self.format.plain()?),
+            Command::Swarm(_) if self.max_records.is_some() => Err(swarm::limits_records_itself()),
             Command::Swarm(args) => swarm::swarm(args, self.format.plain()?),
             Command::Bench(args) => bench::bench(args, self.format.plain()?),
             Command::Init(args) => kept(|| init::init(args)),

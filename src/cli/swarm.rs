@@ -29,7 +29,7 @@ use dryrack_profile::{load_profile, profile_names};
 use dryrack_rehearse::header;
 use dryrack_report::LogWriter;
 use dryrack_swarm::{CHECKS, Case, Check, EndlessRun, Judged, checks_of};
-use dryrack_units::{SimTime, counted};
+use dryrack_units::{SimTime, counted, grouped};
 
 #[derive(Debug, Args)]
 pub struct SwarmArgs {
@@ -46,7 +46,7 @@ pub struct SwarmArgs {
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
     /// Make only this check of each world, besides those that each run has; may be repeated; `all` makes all of them;
-    /// `none` runs each world only once, for its digest [default: two checks, chosen by the seed]
+    /// `none` runs each world once, without comparing runs [default: two checks, chosen by the seed]
     #[arg(long, value_name = "NAME", value_parser = check_names())]
     check: Vec<String>,
     /// Write to FILE how many worlds reached each reason, kind of event, lifecycle edge and profile option
@@ -59,7 +59,7 @@ pub struct SwarmArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum WorldKind {
-    /// Every flow and queue
+    /// Every flow and queue; the other kinds draw more of some of them
     Any,
     /// Pods with taints, affinity, spreading and gangs under the Kubernetes profiles, and queues of Kueue
     Pods,
@@ -89,6 +89,12 @@ fn check_names() -> PossibleValuesParser {
     let names = CHECKS.iter().map(|check| PossibleValue::new(check.name).help(check.rule));
     let none = PossibleValue::new(NO_CHECK).help("One run of each world, whose log is audited; not with other checks");
     PossibleValuesParser::new(names.chain([all, none]))
+}
+
+/// The error for `--max-records`, because each world has a limit of its own.
+pub fn limits_records_itself() -> Failure {
+    let most = grouped(&MOST_RECORDS_OF_A_WORLD.to_string());
+    Failure::Input(format!("error: `dryrack swarm` stops each world after {most} records; leave out `--max-records`"))
 }
 
 const ALL_CHECKS: &str = "all";
