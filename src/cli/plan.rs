@@ -42,7 +42,7 @@ pub struct PlanArgs {
     /// Draw the first page of the report, with an installed browser
     #[arg(long, value_name = "FILE.png|.pdf", value_parser = picture_file, requires = "out", conflicts_with = "shard")]
     picture: Option<PictureFile>,
-    /// Earlier result, such as out/plan.json; exit with 1 and show both answers if the answer is another one now
+    /// Earlier result, such as out/plan.json; exit with 1 and show both answers if the answer has changed
     #[arg(long, value_name = "FILE", conflicts_with = "shard")]
     against: Option<PathBuf>,
     /// Override a field of the scenario in every alternative, as in load=110%; may be repeated
