@@ -258,7 +258,7 @@ mod tests {
         SimTime::from_nanos(milliseconds * 1_000_000)
     }
 
-    fn clocks(place: (u64, u64), backfill: (u64, u64)) -> Clocks {
+    fn passes(place: (u64, u64), backfill: Option<(u64, u64)>) -> Passes {
         let pass = |(offset, each): (u64, u64)| PassOptions {
             trigger: Trigger::Every(ms(1000)),
             batch: None,
@@ -267,12 +267,34 @@ mod tests {
             takes: PassTime { least: ms(1), each: ms(each) },
         };
         let analyse = PassOptions { trigger: Trigger::Event, ..pass((0, 0)) };
-        let passes = Passes { analyse, place: pass(place), backfill: Some(pass(backfill)) };
-        Clocks::new(&passes, None).expect("its passes take time")
+        Passes { analyse, place: pass(place), backfill: backfill.map(pass) }
+    }
+
+    fn clocks(place: (u64, u64), backfill: (u64, u64)) -> Clocks {
+        Clocks::new(&passes(place, Some(backfill)), None).expect("its passes take time")
     }
 
     fn both(clocks: &Clocks) -> [Option<SimTime>; 2] {
         [clocks.next(PassKind::Place), clocks.next(PassKind::Backfill)]
+    }
+
+    /// A profile with the same passes lets the clocks go on where they are. With others, they begin anew.
+    #[test]
+    fn clocks_go_on_if_a_change_of_the_profile_keeps_the_passes() {
+        let mut before = clocks((0, 0), (0, 2));
+        before.advance(at(5000));
+        for (passes, goes_on) in [
+            (passes((0, 0), Some((0, 2))), true),
+            (passes((0, 1), Some((0, 2))), false),
+            (passes((0, 0), Some((0, 3))), false),
+            (passes((0, 0), None), false),
+        ] {
+            let after = Clocks::after_change(Some(before.clone()), &passes, None).expect("its passes take time");
+            assert_eq!(after.place.gone > 0, goes_on, "{passes:?}");
+        }
+        let alone = Clocks::new(&passes((0, 0), None), None);
+        let both = Clocks::after_change(alone, &passes((0, 0), Some((0, 2))), None).expect("its passes take time");
+        assert!(both.backfill.is_some(), "a second clock begins");
     }
 
     /// Backfill begins a second after the end of its last pass, which took 1 ms plus 2 ms for each of four waiting
