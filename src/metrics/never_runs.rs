@@ -223,8 +223,9 @@ fn on_empty_nodes(stages: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> 
     }
 }
 
-/// Judges the jobs that wait at the end, or failed while they waited, and of which no replica was ever placed, if no decision said that they never fit: a decision of kube-scheduler does not say so, and a job behind the head of its queue is
-/// not judged during the run.
+/// Judges the jobs that wait at the end, or failed while they waited, and of which no replica was ever placed, if no decision
+/// said that they never fit: a decision of kube-scheduler does not say so, and a job behind the head of its queue is not judged
+/// during the run.
 pub fn find_never_runs(jobs: &mut Records<JobAccount>, rehearsal: &Rehearsal, end: SimTime) {
     let mut open: Vec<usize> = Vec::new();
     let mut cut_off: Vec<(usize, SimTime)> = Vec::new();
