@@ -385,8 +385,10 @@ impl Comparison {
         let is_partly_placed =
             |row: &Row| row.metrics.get("placed").is_some_and(|placed| placed.mean > 0.0 && placed.mean < 1.0);
         let is_broken_by_open_ones = |row: &Row| {
-            let happened = row.broken.as_ref().map(|broken| &*broken.happened);
-            happened.is_some_and(|happened| happened.contains("infinite") || happened.contains("at least"))
+            row.broken.as_ref().is_some_and(|Broken { constraint, happened, .. }| {
+                let is_of_replicas = ["wait", "turnaround", "slowdown"].iter().any(|word| constraint.contains(word));
+                is_of_replicas && (happened.contains("infinite") || happened.contains("at least"))
+            })
         };
         let leaves_out = |row: &Row| is_partly_placed(row) || is_broken_by_open_ones(row);
         self.rows.iter().any(leaves_out).then(|| {

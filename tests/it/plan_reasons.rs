@@ -9,6 +9,7 @@ trials! {
         a_limit_for_which_jobs_wait_is_named_instead_of_larger_values,
         a_limit_that_only_keeps_jobs_out_for_ever_is_no_reason_against_more_nodes,
         an_answer_whose_work_is_interrupted_says_how_often,
+        times_that_leave_out_what_is_open_are_called_so,
         what_helps_says_what_a_warm_up_leaves_out,
         jobs_that_can_never_run_are_named_first_although_the_constraints_allow_them,
         jobs_that_fail_or_reach_a_limit_have_a_column,
@@ -143,6 +144,24 @@ jobs:
 }
 
 /// One of 20 jobs asks for a GPU that no node has.
+/// A job that still runs at the end has no turnaround yet, so the table leaves it out. The constraint counts what it took so far.
+fn times_that_leave_out_what_is_open_are_called_so() {
+    let plan =
+        "plan: How many?\nscenario: base.yaml\nfactors: {workers: [1, 2]}\nconstraints: [p95(turnaround) <= 30m]\n";
+    for (duration, leaves_out) in [("3h", true), ("10m", false)] {
+        let scenario = format!(
+            "scenario: Two jobs\nparams: {{workers: 1}}\nuntil: 1h\nnodes: [{{name: w, cpus: 4, count: \"${{workers}}\"}}]\n\
+             jobs:\n  - {{name: short, cpus: 1, duration: 1m}}\n  - {{name: other, cpus: 1, duration: {duration}}}\n"
+        );
+        let dir = written(&[("base.yaml", &scenario), ("plan.yaml", plan)]);
+        let said = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], i32::from(leaves_out));
+        let page = std::fs::read_to_string(dir.path().join("out/report.html")).expect("it was written");
+        for text in [said, page] {
+            assert_eq!(text.contains("The times shown leave out replicas"), leaves_out, "{duration}: {text}");
+        }
+    }
+}
+
 fn jobs_that_can_never_run_are_named_first_although_the_constraints_allow_them() {
     let scenario = "\
 scenario: One job of twenty asks for another GPU

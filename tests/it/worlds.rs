@@ -19,6 +19,8 @@ fn random_worlds_run_from_the_command_line() {
     let said = stdout(dir.path(), &["swarm", "--seeds", "1..3"], 0);
     assert!(said.starts_with("3 worlds, ") && said.ends_with(": 0 broke an invariant\n"), "{said}");
     dryrack(dir.path(), &["swarm", "--seeds", "3..2"]).assert().code(2);
+    let limited = stderr(dir.path(), &["swarm", "--seeds", "1", "--max-records", "10"], 2);
+    assert!(limited.contains("stops each world after 500,000 records"), "{limited}");
 }
 
 fn random_worlds_are_held_against_other_runs() {
