@@ -9,10 +9,11 @@ use std::sync::Arc;
 use super::case::{Case, CheckResult, Judged, log_of, log_up_to_limit};
 use crate::endless::{EndlessRun, may_be_partial};
 use dryrack_control::Profile;
-use dryrack_engine::{Fault, NodeTurn, Rehearsal};
+use dryrack_engine::{Fault, InitialNode, NodeTurn, OfferModel, Rehearsal};
 use dryrack_event::{AdmittedPodSet, Event, Histogram, Input, Reason, Record, RecordBody, Refusal};
-use dryrack_fleet::{Foreign, GpuState, NodeState};
-use dryrack_ids::{GpuId, JobId, NodeId};
+use dryrack_fleet::{FleetSpec, Foreign, GpuState, NodeState};
+use dryrack_ids::{FleetId, GpuId, JobId, NodeId};
+use dryrack_rng::Lengths;
 use dryrack_units::{Permille, SimDuration, SimTime};
 use dryrack_workload::{Arrival, JobBehavior, JobSpec, Restart, RunTerms};
 use serde_json::Value;
@@ -24,25 +25,30 @@ const MOST_EVENTS_EACH: usize = 100;
 /// The longest time that a flow which polls is given. It retries every few seconds, so a longer run has too many records.
 const MOST_TIME: SimDuration = SimDuration::from_secs(10 * 86_400);
 
+/// More instances than a fleet may have.
+const ALL_INSTANCES: u32 = 100;
+
 /// The replicas that have not ended, each with the last reasons for which it waits.
 type Waiting = BTreeMap<(JobId, u32), Histogram>;
 
 /// Whether the check says something about worlds like this one. `goes_on` says that its flow polls, and never stops by
 /// itself.
 fn applies_to(world: &Rehearsal, goes_on: bool) -> bool {
-    let has_clouds = world.clouds.offers.iter().any(|offers| !offers.is_empty());
     // GPUStack as it was released may forget a row for ever.
     let may_forget = world.profile.historic && world.profile.flow.has_rows();
-    // A filter of its own may hold a job back for good.
-    let may_hold_back = world.profile.scheduler.own_stages().next().is_some();
+    // Custom filters may refuse a job's nodes for good because of the time, or of others that wait.
+    let read = world.profile.scheduler.read_by_filters();
+    let may_hold_back = read.time || read.queue;
     // A flow that polls may also retry for ever.
     let takes_too_long = goes_on && time_for_all(&world.arrivals) > MOST_TIME;
-    !(has_clouds || may_forget || may_hold_back || takes_too_long)
+    !(may_forget || may_hold_back || takes_too_long)
 }
 
 pub fn judge(case: &Case<'_>) -> CheckResult {
     let world = case.world;
-    let goes_on = world.profile.flow.may_go_on_forever();
+    let has_clouds = world.clouds.offers.iter().any(|offers| !offers.is_empty());
+    // Fleets may also end idle instances, and make others in their place, for ever.
+    let goes_on = world.profile.flow.may_go_on_forever() || has_clouds;
     if !applies_to(world, goes_on) {
         return Ok(Judged::DoesNotApply);
     }
@@ -98,7 +104,7 @@ pub fn judge(case: &Case<'_>) -> CheckResult {
             true => judge_surplus(&well, *job, &waiting),
             false => {
                 let is_known = never.contains(&(*job, *replica));
-                let how = (is_in_several(spec), goes_on, is_known);
+                let how = (is_in_several(spec), goes_on, has_clouds, is_known);
                 judge_waiting((*job, *replica), how, reasons, &waiting, is_alone_placed)
             }
         };
@@ -120,6 +126,7 @@ fn made_well(world: &Rehearsal, goes_on: bool) -> (Rehearsal, SimTime) {
         .chain(world.faults.iter().map(|(at, _)| *at))
         .chain(world.kueue.iter().map(|(at, _)| *at));
     let from = times.max().unwrap_or(SimTime::ZERO).saturating_add(SimDuration::from_secs(1));
+    heal_clouds(&mut world, from);
     for (index, node) in world.nodes.iter().enumerate() {
         let node_id = NodeId::new(index);
         world.faults.push((from, Fault::Node { node: node_id, becomes: NodeTurn::Ready }));
@@ -147,6 +154,31 @@ fn made_well(world: &Rehearsal, goes_on: bool) -> (Rehearsal, SimTime) {
     let until = goes_on.then(|| from.saturating_add(time_for_all(&world.arrivals)));
     (world.until, world.evaluations) = (until, Vec::new());
     (world, from)
+}
+
+/// Whether a cloud makes this node when it is needed.
+fn is_made(node: &InitialNode) -> bool {
+    node.spec.shape.instance.as_ref().is_some_and(|instance| instance.offer.is_some())
+}
+
+/// Clouds accept every request, and take nothing away. From this time on, they have all instances of each offer. Their fleets
+/// may have so many instances that all nodes can come back.
+fn heal_clouds(world: &mut Rehearsal, from: SimTime) {
+    for (fleet, offers) in world.clouds.offers.iter_mut().enumerate() {
+        let is_of_fleet = |node: &&InitialNode| {
+            let instance = node.spec.shape.instance.as_ref();
+            instance.is_some_and(|instance| instance.fleet.index() == fleet)
+        };
+        let mut spec = FleetSpec::clone(&world.fleets[fleet]);
+        if let Some(most) = spec.nodes.as_mut().and_then(|nodes| nodes.max.as_mut()) {
+            *most += world.nodes.iter().filter(is_of_fleet).filter(|node| !is_made(node)).count() as u32;
+        }
+        world.fleets[fleet] = Arc::new(spec);
+        for (offer, model) in offers.iter_mut().enumerate() {
+            *model = OfferModel { provisioning: Lengths::Fixed(SimDuration::from_secs(60)), ..OfferModel::IDEAL };
+            world.clouds.capacity.push((from, FleetId::new(fleet), offer as u32, ALL_INSTANCES));
+        }
+    }
 }
 
 /// A time in which all jobs end, one after the other.
@@ -273,7 +305,7 @@ fn states_node(spec: &JobSpec) -> bool {
 
 fn judge_waiting(
     own: (JobId, u32),
-    (is_in_several, goes_on, never_fits): (bool, bool, bool),
+    (is_in_several, goes_on, has_clouds, never_fits): (bool, bool, bool, bool),
     reasons: &Histogram,
     waiting: &Waiting,
     is_alone_placed: impl FnOnce() -> bool,
@@ -292,7 +324,13 @@ fn judge_waiting(
     if reasons.is_empty() {
         return Err("it never said why".to_string());
     }
-    let is_over = |reason: &Reason| reasons.contains(*reason) && !(goes_on && *reason == Reason::BackingOff);
+    let stays = |reason: &Reason| match reason {
+        Reason::BackingOff => goes_on,
+        // So is an instance that no cloud has made.
+        Reason::NodeGone => has_clouds,
+        _ => false,
+    };
+    let is_over = |reason: &Reason| reasons.contains(*reason) && !stays(reason);
     if let Some(reason) = over.into_iter().find(is_over).filter(|_| !never_fits) {
         return Err(format!("{reason} is over"));
     }
@@ -304,7 +342,10 @@ fn judge_waiting(
         // The advance reservation of the job is over.
         Reason::Reservation,
     ];
-    let is_held_by_rule = rules.into_iter().any(|rule| reasons.contains(rule));
+    // Which instances a fleet has, and keeps although they are idle, depends on what its clouds had before.
+    let of_fleets = [Reason::NodeGone, Reason::FleetFull];
+    let is_held_by_rule = rules.into_iter().any(|rule| reasons.contains(rule))
+        || (has_clouds && of_fleets.into_iter().any(|rule| reasons.contains(rule)));
     let behind = [Reason::QueueOrder, Reason::HeldForPriority];
     let is_behind = behind.into_iter().any(|reason| reasons.contains(reason));
     let is_head = |reasons: &Histogram| reasons.iter().any(|(reason, _)| !behind.contains(&reason));
@@ -446,7 +487,8 @@ fn fits_alone(world: &Rehearsal, (job, replicas): (JobId, u32), admission: Optio
         ..JobSpec::clone(&arrival.spec)
     };
     alone.arrivals = vec![Arrival { at: SimTime::ZERO, spec: Arc::new(spec), ..arrival.clone() }];
-    for node in &mut alone.nodes {
+    heal_clouds(&mut alone, SimTime::ZERO);
+    for node in alone.nodes.iter_mut().filter(|node| !is_made(node)) {
         node.state = NodeState::Ready;
         node.gpus.clear();
     }
@@ -456,6 +498,7 @@ fn fits_alone(world: &Rehearsal, (job, replicas): (JobId, u32), admission: Optio
     let last = admission.as_ref().map_or(SimTime::MAX, |(at, _)| *at);
     alone.kueue.retain(|(at, _)| *at <= last);
     alone.kueue.iter_mut().for_each(|(at, _)| *at = SimTime::ZERO);
+    alone.until = alone.until.map(|at| at.min(SimTime::ZERO.saturating_add(time_for_all(&alone.arrivals))));
     (alone.faults, alone.cancellations, alone.scalings) = (Vec::new(), Vec::new(), Vec::new());
     let is_placed = |record: &Record| matches!(record.said, RecordBody::Event(Event::Placed { .. }));
     let log = log_of(&alone);
