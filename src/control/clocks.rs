@@ -371,6 +371,17 @@ mod tests {
         assert_eq!(clocks.backfill.map(|clock| clock.gone as u64), Some(cycles * 200_000));
     }
 
+    /// Each pass begins 1001 ms after the one before it, also in 500 years. At the beginning, the clocks stand to each other as
+    /// they never do again, because no pass has ended yet.
+    #[test]
+    fn centuries_are_skipped_from_the_second_pass_on() {
+        let mut clocks = clocks((0, 0), (500, 0));
+        let passes = 15_760_000_000;
+        clocks.advance(at(passes * 1001));
+        assert_eq!(both(&clocks), [Some(at(passes * 1001)), Some(at(passes * 1001 + 500))]);
+        assert_eq!([clocks.place.gone, clocks.backfill.map_or(0, |clock| clock.gone)], [passes as usize; 2]);
+    }
+
     /// Backfill works from 0 to 9 ms and delays the place pass, which wakes at 4 ms. The same happens every time
     /// after that.
     #[test]
