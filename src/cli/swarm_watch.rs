@@ -10,10 +10,10 @@ use super::fault::fault_text;
 use dryrack_engine::Progress;
 
 /// How much processor time a world may take before it is asked to stop. It then stops at the end of its step. A world
-/// normally takes milliseconds.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// How much processor time a world may take before its current step is assumed to be endless.
-const LONGEST: Duration = Duration::from_secs(90);
+/// normally takes milliseconds, and one that polls for ten days up to two minutes.
+const PATIENCE: Duration = Duration::from_secs(200);
+/// How much processor time a world may take before it is assumed that it cannot be asked to stop.
+const LONGEST: Duration = Duration::from_secs(300);
 /// How many times as long a world may take by the clock: other processes may take the processors, and a world that waits
 /// for a lock takes no processor time.
 const SHARE_OF_THE_CLOCK: u32 = 20;
@@ -98,7 +98,7 @@ impl Watch {
             if took > LONGEST || is_full {
                 let why = match is_full {
                     true => format!("more than {} GiB of memory are in use while it runs", MOST_MEMORY >> 30),
-                    false => format!("one step takes more than {} s of processor time", LONGEST.as_secs()),
+                    false => format!("it takes more than {} s of processor time", LONGEST.as_secs()),
                 };
                 stuck.insert(*seed, fault_text(&why, *seed, &world.progress, &world.command));
             }
