@@ -107,7 +107,7 @@ const SLURM_THAT_BROKE: [(&str, &str); 6] = [
 ];
 
 /// The same for worlds with custom stages.
-const STAGES_THAT_BROKE: [(&str, &str); 9] = [
+const STAGES_THAT_BROKE: [(&str, &str); 11] = [
     ("107", "the fleet on which preemption is tried did not follow the clock"),
     ("172", "a question moved the clock, so that a job was judged earlier"),
     ("204", "a decision that takes longer than a minute moved the clock, which led to the same decision, for ever"),
@@ -116,6 +116,8 @@ const STAGES_THAT_BROKE: [(&str, &str); 9] = [
     ("503", "more room was thought to be never worse for a job that preempts others"),
     ("693", "a reservation was kept, although a filter refuses emptier nodes"),
     ("1203", "in time slots, a job was left out that would start"),
+    ("13006581", "a job was preempted again and again for one that a filter refused as soon as the node was empty"),
+    ("13018503", "the same, at one instant"),
     ("2057", "a question at a whole minute took the step of the clock"),
 ];
 

@@ -15,6 +15,9 @@ pub type Nominations = BTreeMap<ReplicaIndex, Placement>;
 pub struct Preempting {
     /// Replicas that have been told to stop and have not stopped yet.
     pub stopping: BTreeSet<ReplicaIndex>,
+    /// For each waiting replica, those that were stopped for it. Kept only if a filter may refuse a node that becomes emptier
+    /// ([`may_placing_make_room`](dryrack_scheduler::SchedulerOptions::may_placing_make_room)).
+    pub stopped_for: BTreeSet<(ReplicaIndex, ReplicaIndex)>,
     pub shadow: Option<Box<Shadow>>,
     pub freeable: Freeable,
 }
@@ -22,6 +25,6 @@ pub struct Preempting {
 impl Preempting {
     /// Discards everything that depends on the profile.
     pub fn begin_anew(&mut self) {
-        (self.shadow, self.freeable) = (None, Freeable::default());
+        (self.shadow, self.freeable, self.stopped_for) = (None, Freeable::default(), BTreeSet::new());
     }
 }

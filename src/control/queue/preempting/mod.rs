@@ -27,6 +27,10 @@
 //! which it was stopped, which [`Profile::faults`] checks. Then a victim never delays the first replica in the queue,
 //! and no attempt is stopped for that replica twice.
 //!
+//! A custom filter may refuse a node because it is too empty. Then a replica may lose its promise when the room is free, and
+//! the victims come back. So beside filters that read the state of nodes, no attempt of a replica is stopped twice for the
+//! same waiting one.
+//!
 //! Preemption tries placements on a second fleet that is kept beside the real one ([`shadow`]). A replica is not tried
 //! at all if it could not start even without all attempts that it may stop ([`freeable`]). The plain computation copies
 //! the fleet and keeps no results.
@@ -190,7 +194,9 @@ impl Queue {
         let mut candidates = Vec::new();
         let rank = rank_of(core, head);
         let may_stop = |index: ReplicaIndex| match rank {
-            Some(rank) if self.turns.joined_at(core.now).is_empty() => ranks_behind(core, index, rank),
+            Some(rank) if self.turns.joined_at(core.now).is_empty() => {
+                ranks_behind(core, index, rank) && !self.preempting.stopped_for.contains(&(head, index))
+            }
             Some(_) | None => self.may_stop(core, index, head),
         };
         for (node, record) in core.nodes.iter().enumerate() {
@@ -349,6 +355,7 @@ impl Queue {
 
     /// Withdraws the promise to a replica that no longer waits for its place.
     pub(in crate::queue) fn forget_nomination(&mut self, core: &mut Core, index: ReplicaIndex) {
+        self.preempting.stopped_for.retain(|(head, _)| *head != index);
         if self.nominations.remove(&index).is_some() {
             core.fleet.ask_again();
         }
@@ -390,6 +397,7 @@ impl Queue {
 
     fn may_stop(&self, core: &Core, index: ReplicaIndex, head: ReplicaIndex) -> bool {
         core.store[index].may_be_stopped()
+            && !self.preempting.stopped_for.contains(&(head, index))
             && match core.profile.scheduler.preempt {
                 Preempt::Nobody => false,
                 Preempt::LowerPriority => {
@@ -406,6 +414,9 @@ impl Queue {
     fn preempt_one(&mut self, core: &mut Core, index: ReplicaIndex, head: ReplicaIndex) {
         let [attempt, by] = [index, head].map(|index| core.store[index].attempt_id());
         core.emit(Event::Preempted { attempt, by });
+        if core.profile.scheduler.may_placing_make_room() {
+            self.preempting.stopped_for.insert((head, index));
+        }
         core.store.keep_checkpointed_work(index, core.now);
         self.leave_as_last(core, index);
         self.stop(core, index, Outcome::Lost, Reason::Preempted);
