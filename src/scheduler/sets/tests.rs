@@ -365,3 +365,12 @@ fn a_search_tries_what_is_left_for_the_later_nodes_only_once() {
     assert_eq!(searched(&nodes, &[(12, 2), (13, 1)], MOST_STEPS), Ok(None));
     assert!(searched(&nodes, &[(12, 2), (12, 1)], MOST_STEPS).is_ok_and(|found| found.is_some()));
 }
+
+/// Three GPUs are on no node, so the gang starts without the tasks that it may lack.
+#[test]
+fn tasks_that_a_gang_may_lack_need_no_room() {
+    let sets = [set(1, 0, gpu_task(3, GpuTake::Whole, &[])), all_of(1, cpu_task(1))];
+    let fleet = fleet([with_gpus(2)]);
+    assert_eq!(placed(&sets, Gang::Anywhere, &fleet), Some(vec![(0, vec![0, 1])]));
+    assert!(placer(&options(), &sets, Gang::Anywhere, &fleet).place(Grouping::Classes).is_some());
+}

@@ -506,4 +506,15 @@ mod tests {
         };
         assert_eq!([written("0s"), written("1m")], [json!(null), json!("1m")]);
     }
+
+    /// A log states the options of its profile, so it must state all that are not the default.
+    #[test]
+    fn the_time_for_which_credentials_are_valid_is_written_unless_it_is_the_default() {
+        let of = |seconds| SlurmOptions { cred_expire: SimDuration::from_secs(seconds), ..SlurmOptions::default() };
+        for (seconds, is_written) in [(60, true), (120, false), (240, true)] {
+            let written = serde_json::to_value(of(seconds)).expect("it is written");
+            assert_eq!(written.get("cred_expire").is_some(), is_written, "{seconds} s");
+            assert_eq!(serde_json::from_value::<SlurmOptions>(written).expect("it is read"), of(seconds));
+        }
+    }
 }
