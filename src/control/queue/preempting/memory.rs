@@ -23,6 +23,11 @@ pub struct Preempting {
 }
 
 impl Preempting {
+    /// Whether replicas were stopped for this one that may not be stopped for it again.
+    pub fn has_stopped_some(&self, head: ReplicaIndex) -> bool {
+        self.stopped_for.range((head, ReplicaIndex::MIN)..=(head, ReplicaIndex::MAX)).next().is_some()
+    }
+
     /// Discards everything that depends on the profile.
     pub fn begin_anew(&mut self) {
         (self.shadow, self.freeable, self.stopped_for) = (None, Freeable::default(), BTreeSet::new());

@@ -29,7 +29,8 @@
 //!
 //! A custom filter may refuse a node because it is too empty. Then a replica may lose its promise when the room is free, and
 //! the victims come back. So beside filters that read the state of nodes, no attempt of a replica is stopped twice for the
-//! same waiting one.
+//! same waiting one, unless a replica ahead of the waiting one has been placed or has ended in the meantime. As victims are
+//! behind those for which they are stopped, this does not go on without end either.
 //!
 //! Preemption tries placements on a second fleet that is kept beside the real one ([`shadow`]). A replica is not tried
 //! at all if it could not start even without all attempts that it may stop ([`freeable`]). The plain computation copies
@@ -133,7 +134,9 @@ impl Queue {
             let Some((victims, place)) = found else {
                 // Replicas of this demand later in the queue may stop at most the same attempts, and find at most the
                 // same room.
-                walk.leave_out(demand);
+                if !self.preempting.has_stopped_some(head) {
+                    walk.leave_out(demand);
+                }
                 continue;
             };
             for victim in victims {
@@ -228,7 +231,9 @@ impl Queue {
             let Some((victims, place)) = self.place_plainly(core, head, &nominations) else {
                 // Replicas of this demand later in the queue may stop at most the same attempts, and find at most the
                 // same room.
-                walk.leave_out(demand);
+                if !self.preempting.has_stopped_some(head) {
+                    walk.leave_out(demand);
+                }
                 continue;
             };
             for victim in victims {
@@ -355,7 +360,11 @@ impl Queue {
 
     /// Withdraws the promise to a replica that no longer waits for its place.
     pub(in crate::queue) fn forget_nomination(&mut self, core: &mut Core, index: ReplicaIndex) {
-        self.preempting.stopped_for.retain(|(head, _)| *head != index);
+        if !self.preempting.stopped_for.is_empty() {
+            let place_of = |index: ReplicaIndex| self.queue.place_of(core.store[index].key, core.now);
+            let own = place_of(index);
+            self.preempting.stopped_for.retain(|(head, _)| place_of(*head) < own);
+        }
         if self.nominations.remove(&index).is_some() {
             core.fleet.ask_again();
         }
