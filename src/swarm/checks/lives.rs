@@ -9,11 +9,12 @@ use std::sync::Arc;
 use super::case::{Case, CheckResult, Judged, log_of, log_up_to_limit};
 use crate::endless::{EndlessRun, may_be_partial};
 use dryrack_control::Profile;
-use dryrack_engine::{Fault, InitialNode, NodeTurn, OfferModel, Rehearsal};
+use dryrack_engine::{Fault, InitialNode, NodeTurn, Rehearsal};
 use dryrack_event::{AdmittedPodSet, Event, Histogram, Input, Reason, Record, RecordBody, Refusal};
-use dryrack_fleet::{FleetSpec, Foreign, GpuState, NodeState};
+use dryrack_fleet::{FleetPlacement, FleetSpec, Foreign, GpuState, NodeState};
 use dryrack_ids::{FleetId, GpuId, JobId, NodeId};
-use dryrack_rng::Lengths;
+use dryrack_scheduler::Discipline;
+use dryrack_scheduler::offers::NewInstances;
 use dryrack_units::{Permille, SimDuration, SimTime};
 use dryrack_workload::{Arrival, JobBehavior, JobSpec, Restart, RunTerms};
 use serde_json::Value;
@@ -31,7 +32,7 @@ const ALL_INSTANCES: u32 = 100;
 /// The replicas that have not ended, each with the last reasons for which it waits.
 type Waiting = BTreeMap<(JobId, u32), Histogram>;
 
-/// Whether the check says something about worlds like this one. `goes_on` says that its flow polls, and never stops by
+/// Whether the check says something about worlds like this one. `goes_on` says that it may never stop by
 /// itself.
 fn applies_to(world: &Rehearsal, goes_on: bool) -> bool {
     // GPUStack as it was released may forget a row for ever.
@@ -46,9 +47,9 @@ fn applies_to(world: &Rehearsal, goes_on: bool) -> bool {
 
 pub fn judge(case: &Case<'_>) -> CheckResult {
     let world = case.world;
-    let has_clouds = world.clouds.offers.iter().any(|offers| !offers.is_empty());
+    let polls = world.profile.flow.may_go_on_forever();
     // Fleets may also end idle instances, and make others in their place, for ever.
-    let goes_on = world.profile.flow.may_go_on_forever() || has_clouds;
+    let goes_on = polls || makes_instances(world);
     if !applies_to(world, goes_on) {
         return Ok(Judged::DoesNotApply);
     }
@@ -59,7 +60,7 @@ pub fn judge(case: &Case<'_>) -> CheckResult {
     }
     if let Some(stopped) = stopped {
         // The pods of a gang that never fits are tried again each time one of them has a node.
-        match goes_on && is_held_by_flow(&log, &waiting_at_end(&log), from) {
+        match polls && is_held_by_flow(&log, &waiting_at_end(&log), from) {
             true => return Ok(Judged::DoesNotApply),
             false => resume_unwind(stopped),
         }
@@ -73,17 +74,18 @@ pub fn judge(case: &Case<'_>) -> CheckResult {
         return Err(format!("all is well from {from} on, and {after} events follow, more than {most}"));
     }
     let waiting = waiting_at_end(&log);
-    if goes_on && is_held_by_flow(&log, &waiting, from) {
+    if polls && is_held_by_flow(&log, &waiting, from) {
         return Ok(Judged::DoesNotApply);
     }
     // A flow that polls stops looking once it knows that nothing waiting ever fits, so their reasons may be old.
-    let never = if goes_on { never_fit(&log) } else { BTreeSet::new() };
-    let held = if goes_on { held_together(&well, &waiting) } else { BTreeSet::new() };
+    let never = if polls { never_fit(&log) } else { BTreeSet::new() };
+    let clouds = clouds_in(&well, &log, &waiting);
+    let held = if polls { held_together(&well, &waiting) } else { BTreeSet::new() };
     for ((job, replica), reasons) in &waiting {
         let spec = &well.arrivals[job.index()].spec;
         // A job holds its room for ever if its replicas work together and some of them wait.
         let holds = reasons.is_empty() && held.contains(job);
-        if goes_on && reasons.contains(Reason::BackingOff) && ran_out_of_time(&log, (*job, *replica)) {
+        if polls && reasons.contains(Reason::BackingOff) && ran_out_of_time(&log, (*job, *replica)) {
             continue;
         }
         if holds || held.iter().any(|other| other != job) || (!reasons.is_empty() && states_node(spec)) {
@@ -104,7 +106,11 @@ pub fn judge(case: &Case<'_>) -> CheckResult {
             true => judge_surplus(&well, *job, &waiting),
             false => {
                 let is_known = never.contains(&(*job, *replica));
-                let how = (is_in_several(spec), goes_on, has_clouds, is_known);
+                // The quota of its project may allow less than the smallest instance.
+                let has_quota =
+                    spec.project.as_ref().is_some_and(|of| world.profile.policies.quotas.contains_key(&**of));
+                let clouds = if clouds == Clouds::Make && has_quota { Clouds::MakeNoMore } else { clouds };
+                let how = (is_in_several(spec), polls, clouds, is_known);
                 judge_waiting((*job, *replica), how, reasons, &waiting, is_alone_placed)
             }
         };
@@ -114,6 +120,60 @@ pub fn judge(case: &Case<'_>) -> CheckResult {
         })?;
     }
     Ok(Judged::Holds)
+}
+
+/// What clouds do for a job that waits in the end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Clouds {
+    None,
+    Make,
+    /// Some of the fleets make no others, at least not for each job.
+    MakeNoMore,
+}
+
+fn clouds_in(well: &Rehearsal, log: &[Record], waiting: &Waiting) -> Clouds {
+    // Instances are made for the heads of strict lines only.
+    let may_be_behind = well.profile.scheduler.discipline != Discipline::Skipping && waiting.len() > 1;
+    match makes_instances(well) {
+        true if makes_none_for_jobs(well) || may_be_behind || has_full_fleet(well, log) => Clouds::MakeNoMore,
+        true => Clouds::Make,
+        false => Clouds::None,
+    }
+}
+
+fn makes_instances(world: &Rehearsal) -> bool {
+    world.clouds.offers.iter().any(|offers| !offers.is_empty())
+}
+
+/// Whether fleets make instances for their own numbers only.
+fn makes_none_for_jobs(world: &Rehearsal) -> bool {
+    let makes = world.profile.scheduler.offers.new_instances != NewInstances::Never;
+    world.profile.flow.requests_instances() && !makes
+}
+
+/// Whether a fleet has its maximum of instances in the end, has instances next to which others must be, or lacks one that no
+/// offer makes again.
+fn has_full_fleet(well: &Rehearsal, log: &[Record]) -> bool {
+    let mut is_there: Vec<bool> = well.nodes.iter().map(|node| node.state != NodeState::Gone).collect();
+    for record in log {
+        if let RecordBody::Event(Event::NodeChanged { node, to, .. }) = &record.said {
+            is_there[node.index()] = *to != NodeState::Gone;
+        }
+    }
+    if well.nodes.iter().zip(&is_there).any(|(node, is_there)| !is_there && !is_made(node)) {
+        return true;
+    }
+    let mut number: BTreeMap<FleetId, u32> = BTreeMap::new();
+    for (node, _) in well.nodes.iter().zip(is_there).filter(|(_, is_there)| *is_there) {
+        if let Some(instance) = &node.spec.shape.instance {
+            *number.entry(instance.fleet).or_default() += 1;
+        }
+    }
+    number.into_iter().any(|(fleet, number)| {
+        let fleet = &well.fleets[fleet.index()];
+        let most = fleet.nodes.and_then(|nodes| nodes.max);
+        fleet.cloud.is_some() && (fleet.placement == FleetPlacement::Cluster || most.is_some_and(|most| number >= most))
+    })
 }
 
 /// The world in which every node and GPU becomes ready after the last thing that happens, and that time. No job of it
@@ -161,7 +221,7 @@ fn is_made(node: &InitialNode) -> bool {
     node.spec.shape.instance.as_ref().is_some_and(|instance| instance.offer.is_some())
 }
 
-/// Clouds accept every request, and take nothing away. From this time on, they have all instances of each offer. Their fleets
+/// Clouds take nothing away. From this time on, they have all instances of each offer. Their fleets
 /// may have so many instances that all nodes can come back.
 fn heal_clouds(world: &mut Rehearsal, from: SimTime) {
     for (fleet, offers) in world.clouds.offers.iter_mut().enumerate() {
@@ -175,7 +235,8 @@ fn heal_clouds(world: &mut Rehearsal, from: SimTime) {
         }
         world.fleets[fleet] = Arc::new(spec);
         for (offer, model) in offers.iter_mut().enumerate() {
-            *model = OfferModel { provisioning: Lengths::Fixed(SimDuration::from_secs(60)), ..OfferModel::IDEAL };
+            // Who refuses a request with some probability accepts it in the end.
+            model.interrupted = None;
             world.clouds.capacity.push((from, FleetId::new(fleet), offer as u32, ALL_INSTANCES));
         }
     }
@@ -305,7 +366,7 @@ fn states_node(spec: &JobSpec) -> bool {
 
 fn judge_waiting(
     own: (JobId, u32),
-    (is_in_several, goes_on, has_clouds, never_fits): (bool, bool, bool, bool),
+    (is_in_several, polls, clouds, never_fits): (bool, bool, Clouds, bool),
     reasons: &Histogram,
     waiting: &Waiting,
     is_alone_placed: impl FnOnce() -> bool,
@@ -325,9 +386,9 @@ fn judge_waiting(
         return Err("it never said why".to_string());
     }
     let stays = |reason: &Reason| match reason {
-        Reason::BackingOff => goes_on,
+        Reason::BackingOff => polls,
         // So is an instance that no cloud has made.
-        Reason::NodeGone => has_clouds,
+        Reason::NodeGone => clouds != Clouds::None,
         _ => false,
     };
     let is_over = |reason: &Reason| reasons.contains(*reason) && !stays(reason);
@@ -345,7 +406,7 @@ fn judge_waiting(
     // Which instances a fleet has, and keeps although they are idle, depends on what its clouds had before.
     let of_fleets = [Reason::NodeGone, Reason::FleetFull];
     let is_held_by_rule = rules.into_iter().any(|rule| reasons.contains(rule))
-        || (has_clouds && of_fleets.into_iter().any(|rule| reasons.contains(rule)));
+        || (clouds == Clouds::MakeNoMore && of_fleets.into_iter().any(|rule| reasons.contains(rule)));
     let behind = [Reason::QueueOrder, Reason::HeldForPriority];
     let is_behind = behind.into_iter().any(|reason| reasons.contains(reason));
     let is_head = |reasons: &Histogram| reasons.iter().any(|(reason, _)| !behind.contains(&reason));
