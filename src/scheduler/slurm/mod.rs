@@ -517,4 +517,14 @@ mod tests {
             assert_eq!(serde_json::from_value::<SlurmOptions>(written).expect("it is read"), of(seconds));
         }
     }
+
+    #[test]
+    fn a_qos_is_written_with_all_that_is_not_the_default() {
+        for over_part_qos in [true, false] {
+            let stated = json!({"name": "over", "over_part_qos": over_part_qos});
+            let qos: Qos = serde_json::from_value(stated).expect("it is read");
+            let written = serde_json::to_value(&qos).expect("it is written");
+            assert_eq!(written.get("over_part_qos"), over_part_qos.then_some(&json!(true)));
+        }
+    }
 }
