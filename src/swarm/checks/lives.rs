@@ -9,12 +9,12 @@ use std::sync::Arc;
 use super::case::{Case, CheckResult, Judged, log_of, log_up_to_limit};
 use crate::endless::{EndlessRun, may_be_partial};
 use dryrack_control::Profile;
-use dryrack_engine::{Fault, InitialNode, NodeTurn, Rehearsal};
+use dryrack_engine::{CloudModels, Fault, InitialNode, NodeTurn, OfferModel, Rehearsal};
 use dryrack_event::{AdmittedPodSet, Event, Histogram, Input, Reason, Record, RecordBody, Refusal};
 use dryrack_fleet::{FleetPlacement, FleetSpec, Foreign, GpuState, NodeState};
 use dryrack_ids::{FleetId, GpuId, JobId, NodeId};
-use dryrack_scheduler::Discipline;
 use dryrack_scheduler::offers::NewInstances;
+use dryrack_scheduler::{Backfill, Discipline};
 use dryrack_units::{Permille, SimDuration, SimTime};
 use dryrack_workload::{Arrival, JobBehavior, JobSpec, Restart, RunTerms};
 use serde_json::Value;
@@ -32,8 +32,7 @@ const ALL_INSTANCES: u32 = 100;
 /// The replicas that have not ended, each with the last reasons for which it waits.
 type Waiting = BTreeMap<(JobId, u32), Histogram>;
 
-/// Whether the check says something about worlds like this one. `goes_on` says that it may never stop by
-/// itself.
+/// Whether the check says something about worlds like this one. `goes_on` says that the world may never stop by itself.
 fn applies_to(world: &Rehearsal, goes_on: bool) -> bool {
     // GPUStack as it was released may forget a row for ever.
     let may_forget = world.profile.historic && world.profile.flow.has_rows();
@@ -122,18 +121,21 @@ pub fn judge(case: &Case<'_>) -> CheckResult {
     Ok(Judged::Holds)
 }
 
-/// What clouds do for a job that waits in the end.
+/// Whether a job that waits in the end can expect an instance from a cloud.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Clouds {
+    /// There are no clouds.
     None,
     Make,
-    /// Some of the fleets make no others, at least not for each job.
+    /// The rules of some fleet, of the queue or of a quota may forbid another instance.
     MakeNoMore,
 }
 
 fn clouds_in(well: &Rehearsal, log: &[Record], waiting: &Waiting) -> Clouds {
     // Instances are made for the heads of strict lines only.
-    let may_be_behind = well.profile.scheduler.discipline != Discipline::Skipping && waiting.len() > 1;
+    let options = &well.profile.scheduler;
+    let is_strict = options.discipline != Discipline::Skipping && options.backfill == Backfill::None;
+    let may_be_behind = is_strict && waiting.len() > 1;
     match makes_instances(well) {
         true if makes_none_for_jobs(well) || may_be_behind || has_full_fleet(well, log) => Clouds::MakeNoMore,
         true => Clouds::Make,
@@ -147,8 +149,7 @@ fn makes_instances(world: &Rehearsal) -> bool {
 
 /// Whether fleets make instances for their own numbers only.
 fn makes_none_for_jobs(world: &Rehearsal) -> bool {
-    let makes = world.profile.scheduler.offers.new_instances != NewInstances::Never;
-    world.profile.flow.requests_instances() && !makes
+    world.profile.flow.requests_instances() && world.profile.scheduler.offers.new_instances == NewInstances::Never
 }
 
 /// Whether a fleet has its maximum of instances in the end, has instances next to which others must be, or lacks one that no
@@ -221,8 +222,8 @@ fn is_made(node: &InitialNode) -> bool {
     node.spec.shape.instance.as_ref().is_some_and(|instance| instance.offer.is_some())
 }
 
-/// Clouds take nothing away. From this time on, they have all instances of each offer. Their fleets
-/// may have so many instances that all nodes can come back.
+/// Clouds take nothing away, and have all instances of each offer from this time on. Their fleets may have so many instances
+/// that all nodes can come back.
 fn heal_clouds(world: &mut Rehearsal, from: SimTime) {
     for (fleet, offers) in world.clouds.offers.iter_mut().enumerate() {
         let is_of_fleet = |node: &&InitialNode| {
@@ -234,12 +235,18 @@ fn heal_clouds(world: &mut Rehearsal, from: SimTime) {
             *most += world.nodes.iter().filter(is_of_fleet).filter(|node| !is_made(node)).count() as u32;
         }
         world.fleets[fleet] = Arc::new(spec);
-        for (offer, model) in offers.iter_mut().enumerate() {
-            // Who refuses a request with some probability accepts it in the end.
-            model.interrupted = None;
-            world.clouds.capacity.push((from, FleetId::new(fleet), offer as u32, ALL_INSTANCES));
-        }
+        // A cloud that refuses some requests accepts one in the end.
+        offers.iter_mut().for_each(|model| model.interrupted = None);
     }
+    world.clouds.capacity.extend(all_capacity(&world.clouds, from));
+}
+
+/// Every offer has all its instances from this time on.
+fn all_capacity(clouds: &CloudModels, from: SimTime) -> Vec<(SimTime, FleetId, u32, u32)> {
+    let of_fleet = |(fleet, offers): (usize, &Vec<OfferModel>)| {
+        (0..offers.len() as u32).map(move |offer| (from, FleetId::new(fleet), offer, ALL_INSTANCES)).collect::<Vec<_>>()
+    };
+    clouds.offers.iter().enumerate().flat_map(of_fleet).collect()
 }
 
 /// A time in which all jobs end, one after the other.
@@ -387,7 +394,7 @@ fn judge_waiting(
     }
     let stays = |reason: &Reason| match reason {
         Reason::BackingOff => polls,
-        // So is an instance that no cloud has made.
+        // An instance that no cloud has made is gone too.
         Reason::NodeGone => clouds != Clouds::None,
         _ => false,
     };
@@ -548,7 +555,7 @@ fn fits_alone(world: &Rehearsal, (job, replicas): (JobId, u32), admission: Optio
         ..JobSpec::clone(&arrival.spec)
     };
     alone.arrivals = vec![Arrival { at: SimTime::ZERO, spec: Arc::new(spec), ..arrival.clone() }];
-    heal_clouds(&mut alone, SimTime::ZERO);
+    alone.clouds.capacity = all_capacity(&alone.clouds, SimTime::ZERO);
     for node in alone.nodes.iter_mut().filter(|node| !is_made(node)) {
         node.state = NodeState::Ready;
         node.gpus.clear();
