@@ -17,6 +17,7 @@ pub struct Preempting {
     pub stopping: BTreeSet<ReplicaIndex>,
     /// For each waiting replica, those that were stopped for it. Kept only if a filter may refuse a node that becomes emptier
     /// ([`may_placing_make_room`](dryrack_scheduler::SchedulerOptions::may_placing_make_room)).
+    /// Each placement walks all of these pairs. Beside such filters, it makes all refused jobs be judged again anyway.
     pub stopped_for: BTreeSet<(ReplicaIndex, ReplicaIndex)>,
     pub shadow: Option<Box<Shadow>>,
     pub freeable: Freeable,
